@@ -78,8 +78,7 @@ class Agg:
         Raises:
           ValueError: If the aggregation is unknown or differs from that of earlier values.
         """
-        single = isinstance(key_or_mapping, str)
-        mapping = {key_or_mapping: value} if single else key_or_mapping
+        mapping = {key_or_mapping: value} if isinstance(key_or_mapping, str) else key_or_mapping
         for key, item in mapping.items():
             self._add(f"{prefix}/{key}" if prefix else key, item, agg)
 

@@ -1,5 +1,6 @@
 """Collects metrics during a run and hands them to outputs such as the terminal or files."""
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -72,7 +73,7 @@ class Logger:
             return
         records, self._records = self._records, []
         for output in self._outputs:
-            self._guard(output, "write metrics", lambda output=output: output(records))
+            self._guard(output, "write metrics", functools.partial(output, records))
 
     def close(self) -> None:
         """Write what is still buffered and close the outputs."""
