@@ -1,1 +1,1 @@
-"""Placeholder; filled in by the lead."""
+"""Environments: the registry of suites and one adapter per file."""

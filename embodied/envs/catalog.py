@@ -1,0 +1,72 @@
+"""Table of the environment suites: where each adapter is, what it needs and which tasks it has.
+
+Cheap to import: nothing here imports a simulator.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from embodied.envs import dmc_tasks, dummy, toy
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """One suite.
+
+    Attributes:
+      module: Module of the adapter.
+      name: Class in that module; its first argument is the task without the suite.
+      extra: Optional dependency group that installs what it needs, '' if nothing is needed.
+      requires: Top-level modules that have to be importable.
+      tasks: Task names without the suite; None if they are open-ended.
+      example: A full task name.
+      hint: What else the user should know, a sentence.
+    """
+
+    module: str
+    name: str
+    extra: str = ""
+    requires: tuple[str, ...] = ()
+    tasks: tuple[str, ...] | None = None
+    example: str = ""
+    hint: str = ""
+
+
+SUITES: Mapping[str, Suite] = MappingProxyType(
+    {
+        "dummy": Suite(
+            module="embodied.envs.dummy",
+            name="Dummy",
+            tasks=dummy.TASKS,
+            example="dummy_disc",
+            hint="Every kind of observation and action, for tests.",
+        ),
+        "toy": Suite(
+            module="embodied.envs.toy",
+            name="Toy",
+            tasks=toy.TASKS,
+            example="toy_cue",
+            hint="Known best and random returns, for tests of learning.",
+        ),
+        "dmc": Suite(
+            module="embodied.envs.dmc",
+            name="DMC",
+            extra="dmc",
+            requires=("dm_control",),
+            tasks=dmc_tasks.names(),
+            example="dmc_walker_walk",
+            hint="Pictures need OpenGL: libegl1 libgl1-mesa-dri or libosmesa6.",
+        ),
+        "gymnasium": Suite(
+            module="embodied.envs.from_gymnasium",
+            name="FromGymnasium",
+            extra="gymnasium",
+            requires=("gymnasium",),
+            example="gymnasium_CartPole-v1",
+            hint="Any id that gymnasium.make knows.",
+        ),
+    }
+)

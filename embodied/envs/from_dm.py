@@ -1,0 +1,114 @@
+"""Any environment with the dm_env interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from embodied.core.interfaces import Env, Obs
+from embodied.core.space import Space
+from embodied.envs.errors import UnsupportedSpace
+from embodied.envs.leaf import Leaf, action_leaf, observation_leaf
+
+RESERVED = ("reward", "is_first", "is_last", "is_terminal", "reset")
+
+
+class FromDM(Env):
+    """Adapts a `dm_env.Environment`.
+
+    Observations: one key per array, `/` in names becomes `_`, float64 becomes float32. An episode
+    that ends with discount 0 ends in a terminal step, any other end is a time limit.
+    """
+
+    def __init__(self, env: Any, obs_key: str = "observation", act_key: str = "action") -> None:
+        """Adapt an environment.
+
+        Args:
+          env: The environment, already made.
+          obs_key: Name of the observation if the environment has a single array.
+          act_key: Name of the action if the environment has a single array.
+
+        Raises:
+          UnsupportedSpace: An observation or action is not a numeric array, or two of them would
+            get the same name.
+        """
+        self._env = env
+        observation, action = env.observation_spec(), env.action_spec()
+        self._obs_key = None if isinstance(observation, Mapping) else obs_key
+        self._act_key = None if isinstance(action, Mapping) else act_key
+        self._obs = _leaves(observation, obs_key, observation_leaf)
+        self._act = _leaves(action, act_key, action_leaf)
+        self._done = True
+        self._obs_space = {
+            **{key: leaf.space for _, key, leaf in self._obs},
+            "reward": Space(np.float32),
+            "is_first": Space(bool),
+            "is_last": Space(bool),
+            "is_terminal": Space(bool),
+        }
+        self._act_space = {key: leaf.space for _, key, leaf in self._act} | {"reset": Space(bool)}
+
+    @property
+    def obs_space(self) -> dict[str, Space]:
+        """Spaces of what `step` returns."""
+        return self._obs_space
+
+    @property
+    def act_space(self) -> dict[str, Space]:
+        """Spaces of what `step` takes."""
+        return self._act_space
+
+    @property
+    def unwrapped(self) -> Any:
+        """The dm_env environment."""
+        return self._env
+
+    def step(self, action: Mapping[str, Any]) -> Obs:
+        """Reset or step the environment and translate what it returns."""
+        if action["reset"] or self._done:
+            timestep = self._env.reset()
+        else:
+            timestep = self._env.step(self._decode(action))
+        first, last = timestep.first(), timestep.last()
+        self._done = last
+        found = timestep.observation
+        if self._obs_key is not None:
+            found = {self._obs_key: found}
+        obs: Obs = {key: leaf.encode(found[name]) for name, key, leaf in self._obs}
+        reward, discount = timestep.reward, timestep.discount
+        obs["reward"] = np.float32(0 if first or reward is None else reward)
+        obs["is_first"] = np.bool_(first)
+        obs["is_last"] = np.bool_(last)
+        obs["is_terminal"] = np.bool_(last and discount == 0)
+        return obs
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def _decode(self, action: Mapping[str, Any]) -> Any:
+        """Build the action that the environment expects."""
+        values = {name: leaf.decode(action[key]) for name, key, leaf in self._act}
+        return values if self._act_key is None else values[self._act_key]
+
+
+def _leaves(specs: Any, single: str, make: Any) -> list[tuple[str, str, Leaf]]:
+    """List original name, our name and leaf of every array of a spec or dict of specs."""
+    if not isinstance(specs, Mapping):
+        specs = {single: specs}
+    leaves: list[tuple[str, str, Leaf]] = []
+    for name, spec in specs.items():
+        if not all(hasattr(spec, field) for field in ("dtype", "shape")):
+            raise UnsupportedSpace(
+                f"Got {type(spec).__name__} for {name!r}, expected an array spec; flatten nested "
+                "specs into one dict first."
+            )
+        key = name.replace("/", "_")
+        key = f"own_{key}" if key in RESERVED else key
+        if any(key == other for _, other, _ in leaves):
+            raise UnsupportedSpace(f"Two arrays would be named {key!r}; rename one of them.")
+        bounds = getattr(spec, "minimum", None), getattr(spec, "maximum", None)
+        leaves.append((name, key, make(spec.dtype, tuple(spec.shape), *bounds)))
+    return leaves

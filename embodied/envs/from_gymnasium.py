@@ -1,0 +1,149 @@
+"""Any environment with the Gymnasium interface, and old ones with the `gym` interface."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from embodied.core.interfaces import Env, Obs
+from embodied.core.space import Space
+from embodied.envs.errors import MissingExtra, UnknownTask
+from embodied.envs.gymnasium_spaces import Tree
+from embodied.envs.leaf import action_leaf, observation_leaf
+
+FLAGS = ("reward", "is_first", "is_last", "is_terminal")
+
+
+class FromGymnasium(Env):
+    """Adapts a Gymnasium environment.
+
+    Observations and actions may be nested; names are the keys joined with `_`. The environment gets
+    actions in its own range, type and structure. `terminated` ends an episode in a terminal step,
+    `truncated` alone does not.
+
+    An environment of the old `gym` interface (`reset` returns the observation alone, `step` returns
+    four values) works too; there `info['TimeLimit.truncated']` marks a time limit.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        obs_key: str = "",
+        act_key: str = "action",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Adapt an environment.
+
+        Args:
+          env: An environment, or an id for `gymnasium.make`.
+          obs_key: Name of the observation if the environment has a single array; by default `image`
+            for uint8 arrays with three dimensions, `vector` for others.
+          act_key: Name of the action if the environment has a single one.
+          seed: Handed to the first reset.
+          **kwargs: Handed to `gymnasium.make` with the id.
+
+        Raises:
+          UnsupportedSpace: An observation or action has no counterpart here, such as text.
+        """
+        self._env = _make(env, kwargs) if isinstance(env, str) else env
+        space = self._env.observation_space
+        picture = getattr(space, "dtype", None) == np.uint8 and len(space.shape or ()) == 3
+        obs_key = obs_key or ("image" if picture else "vector")
+        self._obs = Tree(space, obs_key, observation_leaf, FLAGS)
+        self._act = Tree(self._env.action_space, act_key, action_leaf, ("reset",))
+        self._seed = seed
+        self._done = True
+        self._obs_space = {
+            **{name: leaf.space for name, leaf in self._obs.leaves.items()},
+            "reward": Space(np.float32),
+            "is_first": Space(bool),
+            "is_last": Space(bool),
+            "is_terminal": Space(bool),
+        }
+        actions = {name: leaf.space for name, leaf in self._act.leaves.items()}
+        self._act_space = {**actions, "reset": Space(bool)}
+
+    @property
+    def obs_space(self) -> dict[str, Space]:
+        """Spaces of what `step` returns."""
+        return self._obs_space
+
+    @property
+    def act_space(self) -> dict[str, Space]:
+        """Spaces of what `step` takes."""
+        return self._act_space
+
+    @property
+    def unwrapped(self) -> Any:
+        """The Gymnasium environment."""
+        return self._env
+
+    def step(self, action: Mapping[str, Any]) -> Obs:
+        """Reset or step the environment and translate what it returns."""
+        if action["reset"] or self._done:
+            return self._reset()
+        result = self._env.step(self._act.unflatten(action))
+        if len(result) == 5:
+            found, reward, terminated, truncated, _ = result
+        else:
+            found, reward, done, info = result
+            truncated = bool(done and info.get("TimeLimit.truncated", False))
+            terminated = done and not truncated
+        return self._observe(found, reward, last=terminated or truncated, terminal=terminated)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def _reset(self) -> Obs:
+        """Start an episode; only the first one is seeded, so that episodes differ."""
+        seed, self._seed = self._seed, None
+        if seed is None:
+            found = self._env.reset()
+        elif _takes_seed(self._env.reset):
+            found = self._env.reset(seed=seed)
+        else:
+            self._env.seed(seed)
+            found = self._env.reset()
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
+            found = found[0]
+        return self._observe(found, 0.0, first=True)
+
+    def _observe(
+        self,
+        found: Any,
+        reward: Any,
+        first: bool = False,
+        last: bool = False,
+        terminal: bool = False,
+    ) -> Obs:
+        """Build our observation."""
+        self._done = bool(last)
+        obs: Obs = dict(self._obs.flatten(found))
+        obs["reward"] = np.float32(reward)
+        obs["is_first"] = np.bool_(first)
+        obs["is_last"] = np.bool_(last)
+        obs["is_terminal"] = np.bool_(terminal)
+        return obs
+
+
+def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
+    """Make an environment by its id; the contract is checked here and not twice per step."""
+    gymnasium = importlib.import_module("gymnasium")
+    try:
+        return gymnasium.make(name, **{"disable_env_checker": True, **kwargs})
+    except gymnasium.error.UnregisteredEnv as error:
+        raise UnknownTask(f"Gymnasium knows no environment {name!r}: {error}") from error
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtra(f"Gymnasium environment {name!r} lacks a package: {error}") from error
+
+
+def _takes_seed(reset: Any) -> bool:
+    """Whether a reset method has the keyword `seed`, as it has since gym 0.26."""
+    parameters = inspect.signature(reset).parameters.values()
+    return any(item.name == "seed" or item.kind == item.VAR_KEYWORD for item in parameters)

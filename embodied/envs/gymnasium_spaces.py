@@ -1,0 +1,113 @@
+"""Nested Gymnasium spaces as a flat dict of leaves, and values back in their own structure.
+
+Spaces are told apart by the names of their classes, so that those of the old `gym` package work too
+and neither package has to be installed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from embodied.envs.errors import UnsupportedSpace
+from embodied.envs.leaf import Leaf
+
+MakeLeaf = Callable[..., Leaf]
+
+
+class Tree:
+    """A Gymnasium space whose arrays are named by joining the nested keys with `_`.
+
+    Attributes:
+      leaves: Leaf per name.
+    """
+
+    def __init__(self, space: Any, single: str, make: MakeLeaf, reserved: tuple[str, ...]) -> None:
+        """Collect the arrays of a space.
+
+        Args:
+          space: The Gymnasium space.
+          single: Name of the array if the space is not a Dict or Tuple.
+          make: `observation_leaf` or `action_leaf`.
+          reserved: Names that cannot be used; such an array gets `own_` in front.
+
+        Raises:
+          UnsupportedSpace: A space holds no numeric array, or two arrays would share a name.
+        """
+        self._space = space
+        self._make = make
+        self._reserved = reserved
+        self._names: dict[tuple[Any, ...], str] = {}
+        self.leaves: dict[str, Leaf] = {}
+        self._collect(space, (), single)
+
+    def flatten(self, value: Any) -> dict[str, np.ndarray]:
+        """Turn a nested value of the environment into our arrays by name."""
+        result = {}
+        for path, name in self._names.items():
+            part = value
+            for key in path:
+                part = part[key]
+            result[name] = self.leaves[name].encode(part)
+        return result
+
+    def unflatten(self, values: Mapping[str, Any]) -> Any:
+        """Turn our arrays by name into a nested value in the environment's range and type."""
+        return self._build(self._space, (), values)
+
+    def _collect(self, space: Any, path: tuple[Any, ...], single: str) -> None:
+        children = _children(space)
+        if children is not None:
+            for key, child in children:
+                self._collect(child, (*path, key), single)
+            return
+        name = "_".join(str(key).replace("/", "_") for key in path) or single
+        name = f"own_{name}" if name in self._reserved else name
+        if name in self.leaves:
+            raise UnsupportedSpace(f"Two arrays would be named {name!r}; rename one of them.")
+        self._names[path] = name
+        self.leaves[name] = _leaf(space, name, self._make)
+
+    def _build(self, space: Any, path: tuple[Any, ...], values: Mapping[str, Any]) -> Any:
+        children = _children(space)
+        if children is not None:
+            parts = {key: self._build(child, (*path, key), values) for key, child in children}
+            return tuple(parts.values()) if _is(space, "Tuple") else parts
+        name = self._names[path]
+        value = self.leaves[name].decode(values[name])
+        # Discrete spaces and 0-dimensional ones hold NumPy scalars.
+        return value[()] if _is(space, "Discrete") else value
+
+
+def _is(space: Any, name: str) -> bool:
+    """Whether a space is of the class of that name or a subclass."""
+    return any(parent.__name__ == name for parent in type(space).__mro__)
+
+
+def _children(space: Any) -> list[tuple[Any, Any]] | None:
+    """List key and space of what a Dict or Tuple contains, None for all other spaces."""
+    if _is(space, "Dict"):
+        return list(space.spaces.items())
+    if _is(space, "Tuple"):
+        return list(enumerate(space.spaces))
+    return None
+
+
+def _leaf(space: Any, name: str, make: MakeLeaf) -> Leaf:
+    """Make the leaf of one space that is not a container."""
+    if _is(space, "Box"):
+        return make(space.dtype, space.shape, space.low, space.high)
+    if _is(space, "Discrete"):
+        start = getattr(space, "start", 0)
+        return make(space.dtype, (), start, start + space.n - 1)
+    if _is(space, "MultiDiscrete"):
+        start = getattr(space, "start", 0)
+        return make(space.dtype, space.shape, start, start + space.nvec - 1)
+    if _is(space, "MultiBinary"):
+        return make(space.dtype, space.shape, 0, 1)
+    raise UnsupportedSpace(
+        f"Got a {type(space).__name__} space for {name!r}, expected Box, Discrete, MultiDiscrete, "
+        "MultiBinary, Dict or Tuple; turn it into numbers with an observation or action wrapper."
+    )

@@ -1,0 +1,158 @@
+"""Translation of one array of a foreign environment into this project's spaces and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from embodied.core.space import Space
+from embodied.envs.errors import UnsupportedSpace
+
+#: Integers with more values than this are observed as numbers instead of as classes.
+MAX_CLASSES = 256
+#: Bounds at least this large say "unbounded" (MuJoCo's largest number is 1e10).
+HUGE = 1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """One array: the space that the agent sees and how to reach the environment's own values.
+
+    Attributes:
+      space: Space on our side; integers start at 0, floats are float32.
+      dtype: Type of the array on the environment's side.
+      offset: What is added to our integers to get the environment's.
+      low: Smallest value on the environment's side, or None.
+      high: Largest value on the environment's side, inclusive, or None.
+    """
+
+    space: Space
+    dtype: np.dtype
+    offset: np.ndarray | None = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    def encode(self, value: Any) -> np.ndarray:
+        """Convert an observation of the environment into ours."""
+        if self.offset is not None:
+            value = np.asarray(value) - self.offset
+        return np.asarray(value, self.space.dtype)
+
+    def decode(self, value: Any) -> np.ndarray:
+        """Convert an action of ours into the environment's range and type."""
+        if self.offset is not None:
+            value = np.asarray(value, np.int64) + self.offset
+        value = np.asarray(value, self.dtype)
+        if self.low is not None and self.high is not None:
+            # Scaling to the bounds in float32 can overshoot them by a rounding error.
+            value = np.minimum(np.maximum(value, self.low), self.high)
+        return value
+
+
+def observation_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:
+    """Make the leaf of an observation.
+
+    Images (uint8 with three dimensions) stay as they are. Integers with a small declared range
+    become classes from 0, other integers become float32, and so does float64.
+
+    Args:
+      dtype: Type on the environment's side.
+      shape: Shape of the array.
+      low: Smallest value, a scalar or an array, or None if there is none.
+      high: Largest value, inclusive.
+
+    Raises:
+      UnsupportedSpace: The values are not numbers.
+    """
+    dtype = _numeric(dtype)
+    if dtype.kind == "b":
+        return Leaf(Space(bool, shape), dtype)
+    if dtype == np.uint8 and len(shape) == 3:
+        return Leaf(Space(np.uint8, shape), dtype)
+    if np.issubdtype(dtype, np.integer):
+        sizes = _sizes(dtype, shape, low, high)
+        if sizes is not None and np.max(sizes, initial=1) <= MAX_CLASSES:
+            return _classes(dtype, shape, low, sizes)
+    return Leaf(Space(np.float32, shape, *_bounds(shape, low, high)), dtype)
+
+
+def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:
+    """Make the leaf of an action.
+
+    Args:
+      dtype: Type on the environment's side.
+      shape: Shape of the array.
+      low: Smallest value, a scalar or an array, or None if there is none.
+      high: Largest value, inclusive.
+
+    Raises:
+      UnsupportedSpace: The values are not numbers, or are integers without bounds.
+    """
+    dtype = _numeric(dtype)
+    if dtype.kind == "b":
+        return Leaf(Space(np.int32, shape, 0, 2), dtype)
+    if np.issubdtype(dtype, np.integer):
+        sizes = _sizes(dtype, shape, low, high)
+        if sizes is None:
+            raise UnsupportedSpace(
+                f"Got an integer action of shape {shape} with bounds {low} and {high}, expected "
+                "finite bounds; declare them or use a float action."
+            )
+        return _classes(dtype, shape, low, sizes)
+    lower, upper = _bounds(shape, low, high)
+    if lower is None or upper is None:
+        return Leaf(Space(np.float32, shape, lower, upper), dtype)
+    space = Space(np.float32, shape, lower, upper)
+    own = [np.broadcast_to(bound, shape).astype(dtype) for bound in (low, high)]
+    return Leaf(space, dtype, low=own[0], high=own[1])
+
+
+def _numeric(dtype: Any) -> np.dtype:
+    """Refuse types that are not booleans, integers or floats."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "biuf":
+        raise UnsupportedSpace(
+            f"Got an array of type {dtype}, expected booleans, integers or floats; encode it as "
+            "numbers in the environment."
+        )
+    return dtype
+
+
+def _sizes(dtype: np.dtype, shape: tuple[int, ...], low: Any, high: Any) -> np.ndarray | None:
+    """Count the values of each element of an integer array; None where the range is open."""
+    if low is None or high is None:
+        return None
+    info = np.iinfo(dtype)
+    low = np.broadcast_to(low, shape)
+    high = np.broadcast_to(high, shape)
+    whole = (low == info.min) | (high == info.max)
+    if info.bits > 16 and np.any(whole):
+        return None
+    return high.astype(np.int64) - low.astype(np.int64) + 1
+
+
+def _classes(dtype: np.dtype, shape: tuple[int, ...], low: Any, sizes: np.ndarray) -> Leaf:
+    """Make the leaf of integers that count from `low`."""
+    offset = np.broadcast_to(low, shape).astype(np.int64)
+    uniform = sizes.size == 0 or np.all(sizes == sizes.flat[0])
+    high = int(sizes.flat[0]) if uniform and sizes.size else sizes
+    return Leaf(Space(np.int32, shape, 0, high), dtype, offset if np.any(offset) else None)
+
+
+def _bounds(shape: tuple[int, ...], low: Any, high: Any) -> tuple[Any, Any]:
+    """Turn float bounds into those of a space: scalars where they agree, infinite where huge."""
+    result: list[Any] = []
+    for bound, infinite in ((low, -np.inf), (high, np.inf)):
+        if bound is None:
+            result.append(None)
+            continue
+        array = np.broadcast_to(np.asarray(bound, np.float64), shape)
+        array = np.where(np.abs(array) >= HUGE, infinite, array)
+        if array.size and np.all(array == array.flat[0]):
+            value = float(array.flat[0])
+            result.append(None if np.isinf(value) else value)
+        else:
+            result.append(array.astype(np.float32))
+    return result[0], result[1]

@@ -1,0 +1,191 @@
+"""From a task name on the command line to an environment.
+
+A task is `<suite>_<rest>`, such as `dmc_walker_walk`, or an import path, `package.module:Name`, of
+a class or function that makes an environment of this project, of Gymnasium or of dm_env. Adapters
+and what they need are imported only by `make`; `check_task` imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from embodied.core.interfaces import Env
+from embodied.core.suggest import hint
+from embodied.envs import import_path
+from embodied.envs.catalog import SUITES, Suite
+from embodied.envs.errors import EnvError, MissingExtra, UnknownOption, UnknownTask
+
+#: The suite of an import path, whose config block holds the constructor arguments.
+CUSTOM = "custom"
+#: Keywords that `make` fills in by itself where a constructor has them.
+INSTANCE = ("seed", "index")
+
+
+def make(
+    task: str, overrides: Mapping[str, Any] | None = None, *, seed: int = 0, index: int = 0
+) -> Env:
+    """Make one instance of an environment.
+
+    Args:
+      task: `<suite>_<rest>` or an import path.
+      overrides: Keyword arguments of the constructor.
+      seed: Seed of the run. A constructor that has a `seed` gets one derived from it and `index`,
+        unless the overrides name it.
+      index: Number of this instance among those of the run, also handed to a constructor that has
+        an `index`.
+
+    Raises:
+      UnknownTask: The suite, the task or the import path does not exist.
+      UnknownOption: The constructor has no such keyword.
+      MissingExtra: A package that the suite needs is not installed.
+    """
+    check_task(task)
+    suite, rest = split(task)
+    arguments: tuple[str, ...] = ()
+    if suite == CUSTOM:
+        target = import_path.load(rest)
+    else:
+        target, arguments = _adapter(suite), (rest,)
+    keywords = dict(overrides or {})
+    known, has_any = _keywords(target, skip=len(arguments))
+    for key in keywords:
+        if key not in known and not has_any:
+            names = [name for name in known if name != "index"]
+            raise UnknownOption(
+                f"Unknown option {key!r} for {task!r}, expected one of "
+                f"{', '.join(names) or 'none'}.{hint(key, names)}"
+            )
+    filled = {"seed": instance_seed(seed, index), "index": index}
+    keywords = {key: value for key, value in filled.items() if key in known} | keywords
+    return _adapt(target(*arguments, **keywords), task, filled["seed"])
+
+
+def check_task(task: str) -> None:
+    """Check a task name and that what it needs is installed, without importing any of it.
+
+    Raises:
+      UnknownTask: The suite, the task or the module of the import path does not exist.
+      MissingExtra: A package that the suite needs is not installed.
+    """
+    suite, rest = split(task)
+    if suite == CUSTOM:
+        import_path.check(rest)
+        return
+    entry = SUITES[suite]
+    if entry.tasks is not None and rest not in entry.tasks:
+        known = [f"{suite}_{name}" for name in entry.tasks]
+        suggestion = hint(task, known) or f" For example {entry.example!r}."
+        raise UnknownTask(f"Unknown task {rest!r} in suite {suite!r}.{suggestion}")
+    missing = _missing(entry)
+    if missing:
+        raise MissingExtra(
+            f"Task {task!r} needs {', '.join(missing)}; install the extra {entry.extra!r}, for "
+            f"example with: pip install -e '.[{entry.extra}]'"
+        )
+
+
+def split(task: str) -> tuple[str, str]:
+    """Split a task into its suite and the rest; an import path is `('custom', path)`.
+
+    Raises:
+      UnknownTask: There is no such suite, or nothing follows it.
+    """
+    if import_path.PATTERN.fullmatch(task):
+        return CUSTOM, task
+    suite, _, rest = task.partition("_")
+    if suite not in SUITES:
+        raise UnknownTask(
+            f"Unknown suite {suite!r} in task {task!r}, expected <suite>_<task> with a suite of "
+            f"{', '.join(SUITES)}, or an import path like package.module:ClassName."
+            f"{hint(task, tasks()) or hint(suite, SUITES)}"
+        )
+    if not rest:
+        raise UnknownTask(
+            f"Task {task!r} is only a suite, expected <suite>_<task> such as "
+            f"{SUITES[suite].example!r}."
+        )
+    return suite, rest
+
+
+def suite_of(task: str) -> str:
+    """Name the suite of a task, which is also its block in the `env` section of the config.
+
+    Raises:
+      UnknownTask: There is no such suite, or nothing follows it.
+    """
+    return split(task)[0]
+
+
+def tasks() -> list[str]:
+    """All task names of the suites whose tasks are known beforehand."""
+    return [f"{suite}_{name}" for suite, entry in SUITES.items() for name in entry.tasks or ()]
+
+
+def listing() -> str:
+    """Describe suites, whether they can be used here, and their tasks, for `--list_tasks`."""
+    lines = []
+    for suite, entry in SUITES.items():
+        missing = _missing(entry)
+        state = f"needs {', '.join(missing)}: extra {entry.extra!r}" if missing else "available"
+        lines.append(f"{suite} ({state}). {entry.hint}")
+        if entry.tasks is None:
+            lines.append(f"  any, for example {entry.example}")
+        lines += [f"  {suite}_{name}" for name in entry.tasks or ()]
+    lines.append("package.module:Name (any environment by import path, arguments in env.custom)")
+    return "\n".join(lines)
+
+
+def instance_seed(seed: int, index: int) -> int:
+    """Derive the seed of one environment instance: 31 bits, unrelated for neighbouring inputs."""
+    state = np.random.SeedSequence([abs(seed), int(seed < 0), index]).generate_state(1)
+    return int(state[0]) & 0x7FFFFFFF
+
+
+def _missing(entry: Suite) -> list[str]:
+    """List required modules that are not installed, without importing them."""
+    return [name for name in entry.requires if importlib.util.find_spec(name) is None]
+
+
+def _adapter(suite: str) -> Callable[..., Any]:
+    """Import the class of a suite."""
+    entry = SUITES[suite]
+    try:
+        module = importlib.import_module(entry.module)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"Suite {suite!r} cannot be imported ({error}); install the extra {entry.extra!r}."
+        ) from error
+    return getattr(module, entry.name)
+
+
+def _keywords(target: Callable[..., Any], skip: int) -> tuple[list[str], bool]:
+    """List the keywords of a constructor after the first few, and whether it takes any others."""
+    parameters = list(inspect.signature(target).parameters.values())
+    names = [
+        item.name
+        for item in parameters
+        if item.kind in (item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY)
+    ]
+    return names[skip:], any(item.kind == item.VAR_KEYWORD for item in parameters)
+
+
+def _adapt(env: Any, task: str, seed: int) -> Env:
+    """Wrap what a constructor returned if it has a foreign interface."""
+    if hasattr(env, "obs_space") and hasattr(env, "act_space"):
+        return env
+    if hasattr(env, "observation_space") and hasattr(env, "action_space"):
+        from_gymnasium = importlib.import_module("embodied.envs.from_gymnasium")
+        return from_gymnasium.FromGymnasium(env, seed=seed)
+    if hasattr(env, "observation_spec") and hasattr(env, "action_spec"):
+        from_dm = importlib.import_module("embodied.envs.from_dm")
+        return from_dm.FromDM(env)
+    raise EnvError(
+        f"Got {type(env).__name__} from {task!r}, expected an environment with obs_space and "
+        "act_space, or one of Gymnasium or dm_env."
+    )
