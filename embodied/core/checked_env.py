@@ -1,0 +1,104 @@
+"""One environment as the driver sees it: numbered, with checked observations and clear failures."""
+
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from embodied.core.check import SpaceError, SpacesCheck
+from embodied.core.interfaces import Env, Obs
+from embodied.core.space import Space
+
+_REQUIRED = {"reward": np.float32, "is_first": bool, "is_last": bool, "is_terminal": bool}
+
+
+class WorkerError(RuntimeError):
+    """An environment failed; the message has worker, step and the complete original traceback.
+
+    Attributes:
+        worker: Index of the environment.
+        step: Number of the `step` call that failed, counted from 1; 0 is the construction.
+    """
+
+    def __init__(self, worker: int, step: int, reason: str) -> None:
+        """Create the error; `reason` completes the sentence `Env worker 3 ... (at step 50)`."""
+        self.worker = worker
+        self.step = step
+        self.reason = reason
+        moment = f"at step {step}" if step else "during construction"
+        super().__init__(f"Env worker {worker} failed {moment}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WorkerError, (self.worker, self.step, self.reason)
+
+
+class CheckedEnv:
+    """Constructs and steps one environment and checks each observation at the door.
+
+    Attributes:
+        obs_space: Observation spaces without `log/` keys.
+        log_space: Observation spaces of `log/` keys.
+        act_space: Action spaces, `reset` included.
+    """
+
+    def __init__(self, index: int, make_env: Callable[[], Env]) -> None:
+        """Construct the environment.
+
+        Raises:
+            WorkerError: If the constructor raises or its spaces break the contract of `Env`.
+        """
+        self._index = index
+        self._steps = 0
+        try:
+            self._env = make_env()
+            spaces = dict(self._env.obs_space)
+            self.act_space: dict[str, Space] = dict(self._env.act_space)
+            _check_declared(spaces, self.act_space)
+        except (Exception, SystemExit) as error:
+            raise self._failure(error) from error
+        self.obs_space = {k: v for k, v in spaces.items() if not k.startswith("log/")}
+        self.log_space = {k: v for k, v in spaces.items() if k.startswith("log/")}
+        self._check = SpacesCheck(spaces, "observation")
+
+    def step(self, action: Mapping[str, Any]) -> Obs:
+        """Step the environment.
+
+        Raises:
+            WorkerError: If the environment raises or its observation does not fit its spaces.
+        """
+        self._steps += 1
+        try:
+            obs = self._env.step(action)
+            self._check(obs)
+        except (Exception, SystemExit) as error:
+            raise self._failure(error) from error
+        return obs
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def _failure(self, error: BaseException) -> WorkerError:
+        if isinstance(error, SpaceError):
+            return WorkerError(self._index, self._steps, str(error))
+        text = "".join(traceback.format_exception(error)).rstrip()
+        reason = f"{type(error).__name__}: {error}\nOriginal traceback:\n{text}"
+        return WorkerError(self._index, self._steps, reason)
+
+
+def _check_declared(obs_space: Mapping[str, Space], act_space: Mapping[str, Space]) -> None:
+    """Check that the keys of the contract are declared."""
+    for key, dtype in _REQUIRED.items():
+        space = obs_space.get(key)
+        if space is None or space.dtype != dtype or space.shape:
+            expected = f"Space({np.dtype(dtype)}, ())"
+            raise SpaceError(f"Invalid obs_space: key {key!r}: expected {expected}, got {space}.")
+    reset = act_space.get("reset")
+    if reset is None or reset.dtype != bool or reset.shape:
+        message = "key 'reset': expected Space(bool, ())"
+        raise SpaceError(f"Invalid act_space: {message}, got {reset}.")
+    shared = sorted(set(obs_space) & set(act_space))
+    if shared:
+        message = "expected different keys for observations and actions, got both for"
+        raise SpaceError(f"Invalid spaces: {message} {shared}; rename them.")

@@ -1,0 +1,155 @@
+"""The loop between environments and policy."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from embodied.core.env_group import EnvGroup
+from embodied.core.interfaces import Batch, Carry, Env
+from embodied.core.process_envs import ProcessEnvs
+from embodied.core.serial_envs import SerialEnvs
+from embodied.core.space import Space
+
+Policy = Callable[[Carry, Batch], tuple[Carry, Mapping[str, Any], Mapping[str, Any]]]
+StepCallback = Callable[[dict[str, Any], int], None]
+
+
+class Driver:
+    """Steps N environments with a batched policy and hands out every transition (rows 7.1, 7.2).
+
+    The first actions are zeros with `reset`. A transition has the observation, the action chosen
+    after it and the outputs of the policy. Actions are zero where `is_last` is set, both as stored
+    and as sent, and the next step resets these environments. As a context manager it closes itself.
+    """
+
+    def __init__(
+        self,
+        make_env_fns: Sequence[Callable[[], Env]],
+        parallel: bool = True,
+        timeout: float = 0,
+    ) -> None:
+        """Construct the environments.
+
+        Args:
+            make_env_fns: One constructor per environment, sent to its process with cloudpickle.
+            parallel: Whether each environment runs in a process of its own.
+            timeout: Seconds that a step may take, 0 for any time; only processes are timed.
+
+        Raises:
+            WorkerError: If an environment cannot be constructed.
+            ValueError: If there are no constructors or the timeout is negative.
+        """
+        if not make_env_fns:
+            raise ValueError("Got no environments, expected at least one constructor.")
+        if timeout < 0:
+            raise ValueError(f"Got timeout {timeout}, expected seconds, or 0 for no limit.")
+        self._envs: EnvGroup
+        self._envs = ProcessEnvs(make_env_fns, timeout) if parallel else SerialEnvs(make_env_fns)
+        self._callbacks: list[StepCallback] = []
+        self.reset()
+
+    @property
+    def obs_space(self) -> dict[str, Space]:
+        """Spaces of the observations, `log/` keys included."""
+        return {**self._envs.obs_space, **self._envs.log_space}
+
+    @property
+    def act_space(self) -> dict[str, Space]:
+        """Spaces of the actions, `reset` included."""
+        return dict(self._envs.act_space)
+
+    def __len__(self) -> int:
+        return len(self._envs)
+
+    def on_step(self, callback: StepCallback) -> None:
+        """Register a function to call with each transition and its worker's index, in worker order.
+
+        A transition maps keys of observations (also `log/`), actions (not `reset`) and outputs of
+        the policy to one step's values, which are never written to again.
+        """
+        self._callbacks.append(callback)
+
+    def reset(self, init_policy: Callable[[int], Carry] | None = None) -> None:
+        """Start new episodes in all environments at the next step.
+
+        Args:
+            init_policy: Makes the policy's first carry, given N.
+        """
+        size = len(self._envs)
+        spaces = self._envs.act_space
+        self._actions = {k: np.zeros((size, *x.shape), x.dtype) for k, x in spaces.items()}
+        self._actions["reset"] = np.ones(size, bool)
+        self._carry = init_policy(size) if init_policy else None
+
+    def __call__(self, policy: Policy, steps: int = 0, episodes: int = 0) -> None:
+        """Step until at least this many transitions and finished episodes, over all environments.
+
+        Args:
+            policy: Maps carry and observations [N, ...] (without `log/` keys) to carry, actions
+                [N, ...] and outputs [N, ...].
+            steps: Number of transitions.
+            episodes: Number of episodes that end.
+
+        Raises:
+            WorkerError: If an environment fails; the driver is closed then.
+            ValueError: If the policy's actions do not fit the action space.
+        """
+        step, episode = 0, 0
+        while step < steps or episode < episodes:
+            is_last = self._step(policy)
+            step += len(is_last)
+            episode += int(is_last.sum())
+
+    def close(self) -> None:
+        """Close all environments and end their processes; may be called twice."""
+        self._envs.close()
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _step(self, policy: Policy) -> np.ndarray:
+        obs, logs = self._envs.step(self._actions)
+        is_last = obs["is_last"].copy()
+        self._carry, actions, outputs = policy(self._carry, dict(obs))
+        masked = self._mask(actions, is_last)
+        self._actions = {**masked, "reset": is_last}
+        outputs = {key: np.asarray(value) for key, value in outputs.items()}
+        transitions = {**obs, **masked, **outputs}
+        for worker in range(len(is_last)):
+            transition = {key: values[worker] for key, values in transitions.items()}
+            transition.update(logs[worker])
+            for callback in self._callbacks:
+                callback(transition, worker)
+        return is_last
+
+    def _mask(self, actions: Mapping[str, Any], is_last: np.ndarray) -> dict[str, np.ndarray]:
+        """Fresh arrays of the spaces' dtypes, zero where an episode has ended."""
+        masked = {}
+        for key, space in self._envs.act_space.items():
+            if key == "reset":
+                continue
+            if key not in actions:
+                raise ValueError(
+                    f"Got actions {sorted(actions)} from the policy, expected key {key!r} as well."
+                )
+            action = np.asarray(actions[key])
+            shape = (len(is_last), *space.shape)
+            if action.shape != shape or not np.can_cast(action.dtype, space.dtype, "same_kind"):
+                raise ValueError(
+                    f"Got action {key!r} of shape {action.shape} and dtype {action.dtype} from the "
+                    f"policy, expected {shape} and {space.dtype}."
+                )
+            action = action.astype(space.dtype)
+            action[is_last] = 0
+            masked[key] = action
+        return masked

@@ -1,0 +1,69 @@
+"""What the driver needs of the environments it steps together, wherever they run."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from embodied.core.checked_env import WorkerError
+from embodied.core.space import Space
+
+# Observation, log and action spaces of one environment.
+Spaces = tuple[dict[str, Space], dict[str, Space], dict[str, Space]]
+
+
+class EnvGroup(ABC):
+    """N environments with the same spaces, stepped in lockstep.
+
+    Attributes:
+        obs_space: Observation spaces of every environment, without `log/` keys.
+        log_space: `log/` keys that at least one environment declares.
+        act_space: Action spaces of every environment, `reset` included.
+    """
+
+    obs_space: dict[str, Space]
+    log_space: dict[str, Space]
+    act_space: dict[str, Space]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of environments."""
+
+    @abstractmethod
+    def step(
+        self, actions: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+        """Step all environments.
+
+        Args:
+            actions: Arrays [N, ...] in the spaces' dtypes for every key of `act_space`.
+
+        Returns:
+            Fresh contiguous arrays [N, ...] for every key of `obs_space`, and for each environment
+            the `log/` values that it sent.
+
+        Raises:
+            WorkerError: If an environment fails; the group is closed then.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all environments; always returns, and may be called twice."""
+
+    def _set_spaces(self, spaces: Sequence[Spaces]) -> None:
+        """Take over the spaces of all environments, raising if they differ."""
+        self.obs_space, _, self.act_space = spaces[0]
+        self.log_space = {key: space for _, log, _ in spaces for key, space in log.items()}
+        for index, (obs_space, _, act_space) in enumerate(spaces):
+            _check_same(index, self.obs_space, obs_space)
+            _check_same(index, self.act_space, act_space)
+
+
+def _check_same(index: int, expected: dict[str, Space], actual: dict[str, Space]) -> None:
+    for key in [*expected, *actual]:
+        if expected.get(key) != actual.get(key):
+            spaces = f"expected {expected.get(key)} as in worker 0, got {actual.get(key)}"
+            raise WorkerError(
+                index, 0, f"its spaces differ from the others: key {key!r}: {spaces}."
+            )

@@ -1,0 +1,107 @@
+"""Program of one environment worker process; the driver's side is `worker_process`."""
+
+import contextlib
+import faulthandler
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from typing import Any
+
+from embodied.core.checked_env import CheckedEnv, WorkerError
+from embodied.core.layout import ActionRow, Reply, write_all
+
+
+def main(requests: int, replies: int, lifeline: int) -> None:
+    """Construct the environment that stdin describes and step it until the driver hangs up.
+
+    Stdin holds the pickled worker index, then the pickled constructor. The first reply is the
+    pickled triple of spaces, later ones are in the format of `Reply`; any may be a pickled
+    `WorkerError`.
+
+    Args:
+        requests: File descriptor from which packed actions are read; its end ends the worker.
+        replies: File descriptor to which replies are written.
+        lifeline: File descriptor that the driver's process keeps open as long as it lives.
+    """
+    _detach(requests, replies, lifeline)
+    env: CheckedEnv | None = None
+    try:
+        index = pickle.load(sys.stdin.buffer)
+        env = CheckedEnv(index, lambda: pickle.load(sys.stdin.buffer)())
+        _send_object(replies, (env.obs_space, env.log_space, env.act_space))
+        _serve(env, requests, replies)
+    except WorkerError as error:
+        _send_object(replies, error)
+    except BrokenPipeError:
+        # The driver hung up while this worker was stepping, which is one way of closing.
+        pass
+    finally:
+        # Before the environment, whose cleaning up can take long, so that the driver notices.
+        os.close(replies)
+        if env is not None:
+            _close(env)
+
+
+def _detach(requests: int, replies: int, lifeline: int) -> None:
+    """Make the worker's life depend on the driver alone."""
+    faulthandler.enable()
+    # Ctrl-C and the SIGTERM of a job scheduler reach every process of a run, but only the driver's
+    # knows what to do. A handler, unlike SIG_IGN, is not inherited by what the environment starts.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore_signal)
+
+    def close_pipes() -> None:
+        for descriptor in (requests, replies, lifeline):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    # Processes that the environment forks must not keep the pipes open when this one has died.
+    os.register_at_fork(after_in_child=close_pipes)
+    threading.Thread(target=_end_with_driver, args=(lifeline,), daemon=True).start()
+
+
+def _end_with_driver(lifeline: int) -> None:
+    """Kill this worker and all that its environment started once the driver's process is gone."""
+    os.read(lifeline, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _ignore_signal(number: int, frame: Any) -> None:
+    """Do nothing."""
+
+
+def _serve(env: CheckedEnv, requests: int, replies: int) -> None:
+    action = ActionRow(env.act_space)
+    reply = Reply(env.obs_space, env.log_space).packer()
+    while _receive(requests, action.buffer):
+        reply.pack(env.step(action.unpack()))
+        write_all(replies, reply.buffer)
+
+
+def _receive(descriptor: int, buffer: memoryview) -> bool:
+    """Fill the buffer, or return False if the other side hung up."""
+    received = 0
+    while received < len(buffer):
+        count = os.readv(descriptor, [buffer[received:]])
+        if not count:
+            return False
+        received += count
+    return True
+
+
+def _send_object(descriptor: int, value: Any) -> None:
+    payload = pickle.dumps(value)
+    # The driver may have hung up already, and then nobody is there to be told.
+    with contextlib.suppress(BrokenPipeError):
+        write_all(descriptor, len(payload).to_bytes(Reply.HEADER, sys.byteorder) + payload)
+
+
+def _close(env: CheckedEnv) -> None:
+    try:
+        env.close()
+    except Exception:
+        # Nobody listens any more and no result depends on it, but it should be seen.
+        traceback.print_exc()
