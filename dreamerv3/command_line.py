@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dreamerv3 import help_text
 from dreamerv3.presets import Presets
-from embodied.core.config import Config, ConfigError, Value
+from embodied.core.config import Config, ConfigError, Value, format_value
 from embodied.core.flags import Flag, FlagError, Flags, split_flags
 from embodied.envs import registry
 from embodied.envs.errors import EnvError
@@ -227,6 +227,35 @@ def check(config: Config, presets: Presets) -> None:
             f"Option 'replica' has to be below 'replicas' ({config.replicas}), "
             f"got {config.replica}."
         )
+    check_replay(config)
+
+
+def check_replay(config: Config) -> None:
+    """Check the options of the replay against each other and the batches.
+
+    Raises:
+      ConfigError: Naming the option, its value and what is possible.
+    """
+    length = config.consec_train * config.batch_length + config.replay_context
+    if config.batch_size * length > config.replay.size:
+        raise ConfigError(
+            f"Option 'replay.size' is {format_value(config.replay.size)}, but a batch alone has "
+            f"{config.batch_size * length} steps (batch_size * sequence length of {length})."
+        )
+    fractions = config.replay.fracs.flat.values()
+    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise ConfigError(
+            "The options 'replay.fracs.*' have to be positive and add up to 1, got "
+            + ", ".join(map(str, fractions))
+            + "."
+        )
+    try:
+        float(config.replay.prio.initial)
+    except ValueError:
+        raise ConfigError(
+            f"Option 'replay.prio.initial' takes a number or inf, got "
+            f"'{config.replay.prio.initial}'."
+        ) from None
 
 
 def expand(logdir: str) -> str:

@@ -1,0 +1,160 @@
+"""Builds the parts of an experiment from a config.
+
+Environments are made in worker processes that have no JAX, so this module imports it only where an
+agent is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from typing import Any
+
+from embodied.core.config import Config
+from embodied.core.counter import Counter
+from embodied.core.interfaces import Agent, Env, Stream
+from embodied.core.logger import Logger
+from embodied.core.outputs.base import Output
+from embodied.core.outputs.jsonl import JSONLOutput
+from embodied.core.outputs.scope import ScopeOutput
+from embodied.core.outputs.terminal import TerminalOutput
+from embodied.core.random_agent import RandomAgent
+from embodied.core.replay.prioritized import Prioritized
+from embodied.core.replay.replay import Replay
+from embodied.core.replay.selectors import Mixture, Recency, Selector, Uniform
+from embodied.core.space import Space
+from embodied.core.streams import Consec, Stateless
+from embodied.core.wrappers import ClipAction, NormalizeAction, UnifyDtypes
+from embodied.envs import registry
+
+
+def make_env(config: Config, index: int, **overrides: Any) -> Env:
+    """Make and wrap one environment of the task.
+
+    Args:
+      config: The whole config; the suite's part of `config.env` goes to the constructor.
+      index: Number of the environment, which gives it a seed of its own.
+      **overrides: Arguments of the constructor that win over the config.
+
+    Raises:
+      EnvError: If the task cannot be made.
+    """
+    options = dict(config.env.get(registry.suite_of(config.task), {}))
+    env = registry.make(config.task, options | overrides, seed=config.seed, index=index)
+    return wrap_env(env)
+
+
+def wrap_env(env: Env) -> Env:
+    """Let continuous actions range from -1 to 1 and unify dtypes (spec row 7.4).
+
+    Clipping is outermost, so that the replay holds what the policy sampled and the environment sees
+    only what it allows.
+    """
+    continuous = [key for key, space in env.act_space.items() if not space.discrete]
+    for key in continuous:
+        env = NormalizeAction(env, key)
+    env = UnifyDtypes(env)
+    for key in continuous:
+        env = ClipAction(env, key)
+    return env
+
+
+def make_agent(config: Config) -> Agent:
+    """Make the agent for the spaces of the task, compiled and ready to act.
+
+    Raises:
+      EnvError: If the task cannot be made.
+      PlatformError: If the hardware that was asked for is not there.
+    """
+    env = make_env(config, 0)
+    try:
+        obs_space = {k: v for k, v in env.obs_space.items() if not k.startswith("log/")}
+        act_space = {k: v for k, v in env.act_space.items() if k != "reset"}
+    finally:
+        env.close()
+    if config.random_agent:
+        return RandomAgent(obs_space, act_space, config.seed)
+    return _make_dreamer(config, obs_space, act_space)
+
+
+def _make_dreamer(
+    config: Config, obs_space: dict[str, Space], act_space: dict[str, Space]
+) -> Agent:
+    from dreamerv3.agent import Dreamer
+    from embodied.jax.agent import JaxAgent
+
+    shared = (
+        "jax", "logdir", "seed", "replica", "replicas", "batch_size", "batch_length",
+        "report_length", "replay_context", "consec_train", "consec_report",
+    )  # fmt: skip
+    options = {**config.agent, **{key: config[key] for key in shared}}
+    return JaxAgent(Dreamer, obs_space, act_space, Config(options, policy_batch=config.run.envs))
+
+
+def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
+    """Make the replay, which holds windows of all training chunks and their context (row 5.1).
+
+    Args:
+      config: The whole config.
+      folder: Where chunks are stored, below the logdir.
+      mode: `train`, or `eval` for a tenth of the capacity.
+    """
+    capacity = int(config.replay.size / (10 if mode == "eval" else 1))
+    return Replay(
+        length=config.consec_train * config.batch_length + config.replay_context,
+        capacity=capacity,
+        directory=pathlib.Path(config.logdir) / folder,
+        chunksize=config.replay.chunksize,
+        online=config.replay.online,
+        selector=make_selector(config),
+        seed=config.seed,
+        name=folder,
+    )
+
+
+def make_selector(config: Config) -> Selector:
+    """Make what draws the windows: uniform, or a mixture by `replay.fracs` (row 5.5)."""
+    seed, options = config.seed, config.replay
+    if options.fracs.uniform == 1:
+        return Uniform(seed)
+    prio = {**options.prio, "initial": float(options.prio.initial)}
+    selectors = {
+        "uniform": Uniform(seed),
+        "priority": Prioritized(**prio, seed=seed),
+        "recency": Recency(options.recexp, seed),
+    }
+    return Mixture(selectors, options.fracs, seed)
+
+
+def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
+    """Make an endless stream of batches that are cut into consecutive chunks (rows 5.3 and 6.4).
+
+    Args:
+      config: The whole config.
+      replay: Where sequences are drawn from.
+      mode: `train`, `report` or `eval`; only `train` uses up whole sequences and the online queue.
+    """
+    train = mode == "train"
+    return Consec(
+        Stateless(functools.partial(replay.sample, config.batch_size, mode)),
+        length=config.batch_length if train else config.report_length,
+        consec=config.consec_train if train else config.consec_report,
+        prefix=config.replay_context,
+        strict=train,
+    )
+
+
+def make_logger(config: Config) -> Logger:
+    """Make the logger; steps are counted in environment frames, agent steps times action repeat."""
+    logdir, options = config.logdir, config.logger
+    outputs: list[Output] = [TerminalOutput(options.filter)]
+    for name in options.outputs:
+        if name == "jsonl":
+            outputs.append(JSONLOutput(logdir, "metrics.jsonl"))
+            outputs.append(JSONLOutput(logdir, "scores.jsonl", "^episode/score$"))
+        elif name == "scope":
+            outputs.append(ScopeOutput(logdir, options.fps))
+        else:
+            raise ValueError(f"Got log output {name!r}, expected jsonl or scope.")
+    suite = config.env.get(registry.suite_of(config.task), {})
+    return Logger(Counter(), outputs, suite.get("repeat", 1))

@@ -1,0 +1,59 @@
+"""Runs an experiment: `python dreamerv3/main.py --configs dmc_proprio size12m`."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import sys
+from collections.abc import Sequence
+
+if __name__ == "__main__":  # From a checkout, its packages are found without being installed.
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from dreamerv3 import command_line, factories
+from embodied.core.config import Config, ConfigError
+from embodied.envs.errors import EnvError
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what a command line asks for.
+
+    Args:
+      argv: Command line without the program's name; None for that of this process.
+
+    Raises:
+      SystemExit: With code 2 and one sentence on stderr if that cannot be done.
+    """
+    config = command_line.resolve(argv)
+    from embodied.jax.platform import PlatformError, choose_platform, describe_platform
+
+    try:
+        options = config.jax
+        platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
+        print(describe_platform(platform, options.platform), flush=True)
+        run(config)
+    except (ConfigError, EnvError, PlatformError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def run(config: Config) -> None:
+    """Save the config into the logdir and run its script."""
+    from embodied.run.train import train
+
+    logdir = pathlib.Path(config.logdir)
+    logdir.mkdir(parents=True, exist_ok=True)
+    print(f"Logdir {logdir}", flush=True)
+    config.save(logdir / "config.yaml")
+    parts = {
+        "make_agent": factories.make_agent,
+        "make_replay": functools.partial(factories.make_replay, folder="replay"),
+        "make_env": factories.make_env,
+        "make_stream": factories.make_stream,
+        "make_logger": factories.make_logger,
+    }
+    train(*(functools.partial(part, config) for part in parts.values()), arguments(config))
+
+
+if __name__ == "__main__":
+    main()
