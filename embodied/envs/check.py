@@ -181,7 +181,8 @@ def _check_values(report: Report, obs: Mapping[str, Any], obs_space: Mapping[str
         if key not in obs_space:
             report.violate(f"{key} extra", "in the observation but not declared in obs_space")
             continue
-        report.ranges.setdefault(key, Range()).add(value)
+        if isinstance(value, np.ndarray | np.generic):
+            report.ranges.setdefault(key, Range()).add(value)
         reason = obs_space[key].explain(value)
         if reason is not None:
             report.violate(f"{key} value", reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,7 @@ import numpy as np
 from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
 from embodied.envs.errors import UnsupportedSpace
-from embodied.envs.leaf import Leaf, action_leaf, observation_leaf
-
-RESERVED = ("reward", "is_first", "is_last", "is_terminal", "reset")
+from embodied.envs.leaf import FLAGS, Leaf, action_leaf, leaf_name, observation_leaf
 
 
 class FromDM(Env):
@@ -38,8 +36,13 @@ class FromDM(Env):
         observation, action = env.observation_spec(), env.action_spec()
         self._obs_key = None if isinstance(observation, Mapping) else obs_key
         self._act_key = None if isinstance(action, Mapping) else act_key
-        self._obs = _leaves(observation, obs_key, observation_leaf)
-        self._act = _leaves(action, act_key, action_leaf)
+        if self._obs_key is not None:
+            observation = {obs_key: observation}
+        if self._act_key is not None:
+            action = {act_key: action}
+        self._obs = _leaves(observation, observation_leaf, (*FLAGS, "reset"), "obs")
+        names = [key for _, key, _ in self._obs]
+        self._act = _leaves(action, action_leaf, (*FLAGS, "reset", *names), "act")
         self._done = True
         self._obs_space = {
             **{key: leaf.space for _, key, leaf in self._obs},
@@ -90,14 +93,15 @@ class FromDM(Env):
 
     def _decode(self, action: Mapping[str, Any]) -> Any:
         """Build the action that the environment expects."""
-        values = {name: leaf.decode(action[key]) for name, key, leaf in self._act}
+        # Indexing turns arrays without dimensions into scalars, which some environments look up.
+        values = {name: leaf.decode(action[key])[()] for name, key, leaf in self._act}
         return values if self._act_key is None else values[self._act_key]
 
 
-def _leaves(specs: Any, single: str, make: Any) -> list[tuple[str, str, Leaf]]:
-    """List original name, our name and leaf of every array of a spec or dict of specs."""
-    if not isinstance(specs, Mapping):
-        specs = {single: specs}
+def _leaves(
+    specs: Mapping[str, Any], make: Callable[..., Leaf], taken: Collection[str], prefix: str
+) -> list[tuple[str, str, Leaf]]:
+    """List original name, our name and leaf of every array in a dict of specs."""
     leaves: list[tuple[str, str, Leaf]] = []
     for name, spec in specs.items():
         if not all(hasattr(spec, field) for field in ("dtype", "shape")):
@@ -105,8 +109,7 @@ def _leaves(specs: Any, single: str, make: Any) -> list[tuple[str, str, Leaf]]:
                 f"Got {type(spec).__name__} for {name!r}, expected an array spec; flatten nested "
                 "specs into one dict first."
             )
-        key = name.replace("/", "_")
-        key = f"own_{key}" if key in RESERVED else key
+        key = leaf_name(name, taken, prefix)
         if any(key == other for _, other, _ in leaves):
             raise UnsupportedSpace(f"Two arrays would be named {key!r}; rename one of them.")
         bounds = getattr(spec, "minimum", None), getattr(spec, "maximum", None)

@@ -13,9 +13,7 @@ from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
 from embodied.envs.errors import MissingExtra, UnknownTask
 from embodied.envs.gymnasium_spaces import Tree
-from embodied.envs.leaf import action_leaf, observation_leaf
-
-FLAGS = ("reward", "is_first", "is_last", "is_terminal")
+from embodied.envs.leaf import FLAGS, action_leaf, observation_leaf
 
 
 class FromGymnasium(Env):
@@ -54,8 +52,10 @@ class FromGymnasium(Env):
         space = self._env.observation_space
         picture = getattr(space, "dtype", None) == np.uint8 and len(space.shape or ()) == 3
         obs_key = obs_key or ("image" if picture else "vector")
-        self._obs = Tree(space, obs_key, observation_leaf, FLAGS)
-        self._act = Tree(self._env.action_space, act_key, action_leaf, ("reset",))
+        taken: tuple[str, ...] = (*FLAGS, "reset")
+        self._obs = Tree(space, obs_key, observation_leaf, taken, "obs")
+        taken = (*taken, *self._obs.leaves)
+        self._act = Tree(self._env.action_space, act_key, action_leaf, taken, "act")
         self._seed = seed
         self._done = True
         self._obs_space = {

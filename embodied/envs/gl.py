@@ -80,7 +80,13 @@ def backend_works(backend: str, libraries: tuple[str, ...]) -> bool:
     probe = Path(__file__).with_name("gl_probe.py")
     command = [sys.executable, "-I", "-S", str(probe), backend, *libraries]
     try:
-        result = subprocess.run(command, capture_output=True, timeout=PROBE_SECONDS, check=False)
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return False
     return result.returncode == 0

@@ -6,13 +6,13 @@ and neither package has to be installed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from embodied.envs.errors import UnsupportedSpace
-from embodied.envs.leaf import Leaf
+from embodied.envs.leaf import Leaf, leaf_name
 
 MakeLeaf = Callable[..., Leaf]
 
@@ -24,21 +24,25 @@ class Tree:
       leaves: Leaf per name.
     """
 
-    def __init__(self, space: Any, single: str, make: MakeLeaf, reserved: tuple[str, ...]) -> None:
+    def __init__(
+        self, space: Any, single: str, make: MakeLeaf, taken: Collection[str], prefix: str
+    ) -> None:
         """Collect the arrays of a space.
 
         Args:
           space: The Gymnasium space.
           single: Name of the array if the space is not a Dict or Tuple.
           make: `observation_leaf` or `action_leaf`.
-          reserved: Names that cannot be used; such an array gets `own_` in front.
+          taken: Names that mean something else; such an array gets the prefix and `_` in front.
+          prefix: `obs` or `act`.
 
         Raises:
           UnsupportedSpace: A space holds no numeric array, or two arrays would share a name.
         """
         self._space = space
         self._make = make
-        self._reserved = reserved
+        self._taken = taken
+        self._prefix = prefix
         self._names: dict[tuple[Any, ...], str] = {}
         self.leaves: dict[str, Leaf] = {}
         self._collect(space, (), single)
@@ -63,8 +67,8 @@ class Tree:
             for key, child in children:
                 self._collect(child, (*path, key), single)
             return
-        name = "_".join(str(key).replace("/", "_") for key in path) or single
-        name = f"own_{name}" if name in self._reserved else name
+        name = "_".join(str(key) for key in path) or single
+        name = leaf_name(name, self._taken, self._prefix)
         if name in self.leaves:
             raise UnsupportedSpace(f"Two arrays would be named {name!r}; rename one of them.")
         self._names[path] = name

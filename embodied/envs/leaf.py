@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from embodied.envs.errors import UnsupportedSpace
 MAX_CLASSES = 256
 #: Bounds at least this large say "unbounded" (MuJoCo's largest number is 1e10).
 HUGE = 1e9
+
+
+#: Observation keys that every environment has.
+FLAGS = ("reward", "is_first", "is_last", "is_terminal")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +52,18 @@ class Leaf:
         value = np.asarray(value, self.dtype)
         if self.low is not None and self.high is not None:
             # Scaling to the bounds in float32 can overshoot them by a rounding error.
-            value = np.minimum(np.maximum(value, self.low), self.high)
+            value = np.asarray(np.minimum(np.maximum(value, self.low), self.high))
         return value
+
+
+def leaf_name(name: str, taken: Collection[str], prefix: str) -> str:
+    """Make a key out of an environment's own name for an array.
+
+    Slashes become `_`, as keys with `log/` are special, and keys that mean something else here get
+    a prefix, so that an observation called `reward` becomes `obs_reward`.
+    """
+    key = name.replace("/", "_")
+    return f"{prefix}_{key}" if key in taken else key
 
 
 def observation_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:

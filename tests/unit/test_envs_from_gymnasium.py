@@ -1,0 +1,235 @@
+"""The Gymnasium adapter: spaces of every kind, the episode protocol, seeds and old interfaces."""
+
+import numpy as np
+import pytest
+
+from embodied.core.space import Space
+from embodied.envs import registry
+from embodied.envs.check import check
+from embodied.envs.errors import UnknownTask, UnsupportedSpace
+from embodied.envs.from_gymnasium import FromGymnasium
+
+gymnasium = pytest.importorskip("gymnasium")
+spaces = gymnasium.spaces
+
+NESTED = spaces.Dict(
+    {
+        "bounded": spaces.Box(np.array([-1.0, -0.1]), np.array([2.0, 0.1]), dtype=np.float64),
+        "unbounded": spaces.Box(-np.inf, np.inf, (3,), np.float32),
+        "whole": spaces.Box(-2, 4, (2, 2), np.int64),
+        "choice": spaces.Discrete(4, start=-3),
+        "choices": spaces.MultiDiscrete([2, 5, 3]),
+        "table": spaces.MultiDiscrete([[2, 3], [4, 5]]),
+        "bits": spaces.MultiBinary(4),
+        "inner": spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (1,))}),
+        "pair": spaces.Tuple((spaces.Discrete(3), spaces.Dict({"c": spaces.Box(0, 1, ())}))),
+    }
+)
+NAMES = {
+    *("bounded", "unbounded", "whole", "choice", "choices", "table", "bits"),
+    *("inner_a", "inner_b", "pair_0", "pair_1_c"),
+}
+
+
+class Echo(gymnasium.Env):
+    """Checks each action against its own space and observes random values."""
+
+    def __init__(self, observation=NESTED, action=NESTED, length=5, terminated=True):
+        self.observation_space, self.action_space = observation, action
+        self.length, self.terminated = length, terminated
+        self.actions, self.seeds = [], []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.seeds.append(seed)
+        self.count = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.actions.append(action)
+        self.count += 1
+        over = self.count >= self.length
+        return self.observe(), 1, over and self.terminated, over and not self.terminated, {}
+
+    def observe(self):
+        self.last = self.observation_space.sample()
+        return self.last
+
+
+def act(env, rng, reset=False):
+    return {key: space.sample(rng) for key, space in env.act_space.items()} | {"reset": reset}
+
+
+def test_every_kind_of_space_as_observation_and_action():
+    inner = Echo()
+    env = FromGymnasium(inner, seed=0)
+    assert set(env.act_space) == {f"act_{name}" for name in NAMES} | {"reset"}
+    assert set(env.obs_space) == NAMES | {"reward", "is_first", "is_last", "is_terminal"}
+    rng = np.random.default_rng(0)
+    for step in range(100):
+        obs = env.step(act(env, rng, reset=step % 6 == 0))
+        for key, value in obs.items():
+            assert env.obs_space[key].explain(value) is None, key
+        assert np.allclose(obs["bounded"], inner.last["bounded"])
+        assert int(obs["choice"]) == inner.last["choice"] + 3
+        assert (obs["whole"] == inner.last["whole"] + 2).all()
+        assert (obs["choices"] == inner.last["choices"]).all()
+        assert int(obs["pair_0"]) == inner.last["pair"][0]
+        assert obs["pair_1_c"] == inner.last["pair"][1]["c"]
+    assert len(inner.actions) > 50
+
+
+def test_spaces_of_choices():
+    space = FromGymnasium(Echo(spaces.Discrete(2))).act_space
+    assert space["choice"] == Space(np.int32, (), 0, 4)
+    assert space["choices"].classes.tolist() == [2, 5, 3]
+    assert space["table"].classes.tolist() == [[2, 3], [4, 5]]
+    assert space["bits"] == Space(np.int32, (4,), 0, 2)
+    assert space["bounded"].high.tolist() == np.float32([2, 0.1]).tolist()
+    assert space["unbounded"] == Space(np.float32, (3,))
+
+
+def test_actions_arrive_in_the_own_range_type_and_structure():
+    inner = Echo(spaces.Discrete(2))
+    env = FromGymnasium(inner)
+    action = {key: np.zeros(space.shape, space.dtype) for key, space in env.act_space.items()}
+    env.step(action | {"reset": True})
+    action |= {"choice": np.int32(3), "pair_0": np.int32(2), "reset": False}
+    action |= {"bounded": np.float32([2, 0.1]), "choices": np.int32([1, 4, 2])}
+    env.step(action)
+    given = inner.actions[0]
+    assert given["choice"] == 0
+    assert isinstance(given["choice"], np.int64)
+    assert given["bounded"].dtype == np.float64
+    assert given["bounded"].tolist() == [2.0, 0.1]
+    assert given["whole"].dtype == np.int64
+    assert given["whole"].tolist() == [[-2, -2], [-2, -2]]
+    assert given["choices"].tolist() == [1, 4, 2]
+    assert given["bits"].dtype == np.int8
+    assert isinstance(given["pair"], tuple)
+    assert given["pair"][0] == 2
+    assert set(given["inner"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("terminated", [True, False])
+def test_truncation_is_not_terminal(terminated):
+    env = FromGymnasium(Echo(length=3, terminated=terminated))
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        obs = [env.step(act(env, rng, reset=step == 0)) for step in range(4)]
+        assert [bool(x["is_first"]) for x in obs] == [True, False, False, False]
+        assert [bool(x["is_last"]) for x in obs] == [False, False, False, True]
+        assert [bool(x["is_terminal"]) for x in obs] == [False, False, False, terminated]
+        assert [float(x["reward"]) for x in obs] == [0, 1, 1, 1]
+
+
+def test_only_the_first_reset_is_seeded():
+    inner = Echo()
+    env = FromGymnasium(inner, seed=5)
+    for _ in range(3):
+        env.step({"reset": True})
+    assert inner.seeds == [5, None, None]
+
+
+def test_single_arrays_get_a_name():
+    picture = spaces.Box(0, 255, (6, 8, 3), np.uint8)
+    assert FromGymnasium(Echo(picture)).obs_space["image"] == Space(np.uint8, (6, 8, 3))
+    assert "vector" in FromGymnasium(Echo(spaces.Box(0, 1, (6, 8, 3)))).obs_space
+    env = FromGymnasium(Echo(spaces.Discrete(3), spaces.Discrete(2)), "state", "move")
+    assert "state" in env.obs_space
+    assert "move" in env.act_space
+
+
+@pytest.mark.parametrize("space", [spaces.Text(5), spaces.Sequence(spaces.Discrete(2))])
+def test_text_and_sequences_are_refused(space):
+    for name in ("observation", "action"):
+        with pytest.raises(UnsupportedSpace, match=f"{type(space).__name__}.*'words'"):
+            FromGymnasium(Echo(**{name: spaces.Dict({"words": space})}))
+
+
+def test_colliding_and_reserved_names():
+    double = spaces.Dict({"a_b": spaces.Discrete(2), "a": spaces.Dict({"b": spaces.Discrete(2)})})
+    with pytest.raises(UnsupportedSpace, match="'a_b'"):
+        FromGymnasium(Echo(double))
+    env = FromGymnasium(
+        Echo(
+            spaces.Dict({"reward": spaces.Box(5, 6, (1,)), "log/x": spaces.Discrete(2)}),
+            spaces.Dict({"reset": spaces.Discrete(2)}),
+        )
+    )
+    assert env.obs_space["obs_reward"].shape == (1,)
+    assert "log_x" in env.obs_space
+    assert env.act_space["act_reset"] == Space(np.int32, (), 0, 2)
+
+
+@pytest.mark.parametrize("takes_seed", [False, True])
+def test_old_interface_with_four_values(takes_seed):
+    class Old:
+        observation_space, action_space = spaces.Box(0, 1, (2,)), spaces.Discrete(2)
+        count, seeds = 0, ()
+
+        def seed(self, value):
+            self.seeds += (value,)
+
+        def reset(self):
+            self.count = 0
+            return np.zeros(2, np.float32)
+
+        def step(self, action):
+            self.count += 1
+            info = {"TimeLimit.truncated": True} if self.count == 3 else {}
+            return np.ones(2, np.float32), 0.5, self.count == 3, info
+
+    class Seeded(Old):
+        def reset(self, seed=None):
+            if seed is not None:
+                self.seed(seed)
+            return super().reset()
+
+    inner = Seeded() if takes_seed else Old()
+    env = FromGymnasium(inner, seed=4)
+    obs = [env.step({"action": np.int32(0), "reset": step == 0}) for step in range(4)]
+    assert inner.seeds == (4,)
+    assert [bool(x["is_last"]) for x in obs] == [False, False, False, True]
+    assert not obs[-1]["is_terminal"]
+    assert float(obs[-1]["reward"]) == 0.5
+
+
+def test_contract_of_everything():
+    report = check(FromGymnasium(Echo(), seed=0), steps=200)
+    assert report.violations == {}
+    assert set(report.lengths) == {5}
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0"])
+def test_classic_control(name):
+    env = registry.make(f"gymnasium_{name}", seed=1)
+    report = check(env, steps=300)
+    env.close()
+    assert report.violations == {}
+    if name == "CartPole-v1":
+        assert report.terminals == len(report.lengths) > 0
+    if name == "Pendulum-v1":
+        assert report.terminals == 0
+
+
+def test_seed_decides_the_first_observation():
+    def first(seed):
+        env = registry.make("gymnasium_CartPole-v1", seed=seed)
+        return env.step({"reset": True})["vector"]
+
+    assert (first(1) == first(1)).all()
+    assert (first(1) != first(2)).any()
+
+
+def test_options_and_unknown_ids():
+    env = registry.make("gymnasium_CartPole-v1", {"max_episode_steps": 3, "obs_key": "state"})
+    report = check(env, steps=50)
+    assert set(report.lengths) == {3}
+    assert report.terminals == 0
+    assert "state" in env.obs_space
+    with pytest.raises(UnknownTask, match="CartPoleX-v1"):
+        registry.make("gymnasium_CartPoleX-v1")
