@@ -70,6 +70,18 @@ class Space:
             raise ValueError(f"Got {self}, expected bounds: there are too many classes to count.")
         return classes if self.shape else int(classes)
 
+    def astype(self, dtype: DTypeLike) -> "Space":
+        """Space of another dtype of the same kind, with the same bounds as far as they were given.
+
+        Integer bounds beyond the range of the new dtype are cut off.
+        """
+        low, high = self._args
+        if self.discrete:
+            widest = Space(dtype)
+            low = None if low is None else np.maximum(self.low, widest.low)
+            high = None if high is None else np.minimum(self.high, widest.high)
+        return Space(dtype, self.shape, low, high)
+
     def sample(self, rng: np.random.Generator | None = None) -> np.ndarray:
         """Draw a value: uniform within bounds, standard normal around what is unbounded.
 

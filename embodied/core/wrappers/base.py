@@ -42,3 +42,22 @@ class Wrapper(Env):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.env!r})"
+
+
+def find_space(spaces: Mapping[str, Space], key: str) -> Space:
+    """Return the space of a key that a wrapper was told to change.
+
+    Raises:
+        ValueError: If there is no such key.
+    """
+    if key not in spaces:
+        raise ValueError(f"Got key {key!r}, expected one of {sorted(spaces)}.")
+    return spaces[key]
+
+
+def find_float_space(spaces: Mapping[str, Space], key: str) -> Space:
+    """Like `find_space`, but the values must be floats."""
+    space = find_space(spaces, key)
+    if space.discrete:
+        raise ValueError(f"Got key {key!r} with {space}, expected a key with float values.")
+    return space

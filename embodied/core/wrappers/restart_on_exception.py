@@ -1,0 +1,109 @@
+"""Revive an environment that crashes now and then."""
+
+import collections
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from embodied.core.interfaces import Env, Obs
+from embodied.core.space import Space
+from embodied.core.wrappers.base import Wrapper
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class RestartOnException(Wrapper):
+    """Constructs the environment anew when a step raises, and goes on with a clean episode.
+
+    The step that failed returns the first observation of a new episode (`is_first`, reward 0); the
+    episode before it stays without an end. The observation `log/restarts` (int32) counts the
+    restarts so far. Waiting doubles with each failure within the window. An error in the first
+    construction is not caught, since it will not go away.
+
+    To restart on invalid observations as well, construct the environment with `CheckSpaces` inside.
+    """
+
+    KEY = "log/restarts"
+
+    def __init__(
+        self,
+        ctor: Callable[[], Env],
+        exceptions: type[Exception] | Sequence[type[Exception]] = (Exception,),
+        window: float = 300,
+        maxfails: int = 2,
+        wait: float = 20,
+    ) -> None:
+        """Construct the environment.
+
+        Args:
+            ctor: Constructor of the environment.
+            exceptions: Which exceptions lead to a restart; others are raised.
+            window: Seconds over which failures are counted.
+            maxfails: Failures within the window that are tolerated; the next one is raised.
+            wait: Seconds before the first restart, doubled for each further failure in the window.
+        """
+        super().__init__(ctor())
+        self._ctor = ctor
+        self._exceptions: tuple[type[Exception], ...]
+        self._exceptions = (exceptions,) if isinstance(exceptions, type) else tuple(exceptions)
+        self._window = window
+        self._maxfails = maxfails
+        self._wait = wait
+        self._failures: collections.deque[float] = collections.deque()
+        self._restarts = 0
+        self._open = True
+
+    @property
+    def obs_space(self) -> dict[str, Space]:
+        """Spaces of the observation and of the number of restarts."""
+        return {**self.env.obs_space, self.KEY: Space(np.int32, (), 0)}
+
+    def step(self, action: Mapping[str, Any]) -> Obs:
+        """Step, or restart and return the first observation of a new episode."""
+        try:
+            obs = self.env.step(action)
+        except self._exceptions as error:
+            obs = self._restart(action, error)
+        return {**obs, self.KEY: np.int32(self._restarts)}
+
+    def close(self) -> None:
+        """Close the environment, unless it failed for good and is closed already."""
+        if self._open:
+            self._open = False
+            self.env.close()
+
+    def _restart(self, action: Mapping[str, Any], error: Exception) -> Obs:
+        """Try until it works or there were too many failures."""
+        while True:
+            self._close_failed()
+            self._pause(error)
+            try:
+                self.env = self._ctor()
+                self._open = True
+                return self.env.step({**action, "reset": np.bool_(True)})
+            except self._exceptions as another:
+                error = another
+
+    def _pause(self, error: Exception) -> None:
+        """Count a failure and wait, raising the error if there were too many."""
+        now = time.monotonic()
+        while self._failures and self._failures[0] < now - self._window:
+            self._failures.popleft()
+        self._failures.append(now)
+        count = len(self._failures)
+        if count > self._maxfails:
+            raise error
+        self._restarts += 1
+        seconds = self._wait * 2 ** (count - 1)
+        message = "Environment failed %d times within %g s, restarting it in %g s."
+        _LOGGER.warning(message, count, self._window, seconds, exc_info=error)
+        time.sleep(seconds)
+
+    def _close_failed(self) -> None:
+        try:
+            self.close()
+        except Exception:
+            _LOGGER.warning("The failed environment could not be closed.", exc_info=True)
