@@ -1,0 +1,136 @@
+"""Statistics of episodes, the same for every script."""
+
+import dataclasses
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from embodied.core.aggregate import Agg
+from embodied.core.logger import Logger
+
+_REWARD_CHANGE = 0.01
+_MAX_FRAMES = 1000
+
+
+@dataclasses.dataclass
+class _Episode:
+    """What is known of an unfinished episode."""
+
+    filmed: bool
+    touched: float
+    score: float = 0.0
+    steps: int = 0
+    reward: float = 0.0
+    changes: int = 0
+    logs: dict[str, tuple[int, float, float]] = dataclasses.field(default_factory=dict)
+    pictures: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+
+
+class EpisodeLogger:
+    """Collects transitions into episodes and logs each finished one.
+
+    At the end of an episode, the logger gets `episode/score` (sum of the rewards) and
+    `episode/length` (agent steps, the reset not counted). What `stats` returns is aggregated over
+    episodes: `reward_rate` (share of the steps at which the reward changed by 0.01 or more),
+    `log/<key>/avg|max|sum` of the scalars that the environment logs, and `policy_<key>`, a video of
+    each picture that the first worker saw, in every k-th of its episodes and at most 1000 frames
+    long.
+
+    Only whole episodes count: steps of a worker before its first `is_first` are ignored.
+    """
+
+    def __init__(
+        self,
+        logger: Logger,
+        picture_every: int = 10,
+        timeout: float = 0,
+        prefix: str = "",
+    ) -> None:
+        """Create the collector.
+
+        Args:
+          logger: Gets the scores; its step has to count the transition before it comes here.
+          picture_every: Episodes of worker 0 per filmed one; 0 for no videos.
+          timeout: Seconds after which an episode is forgotten whose worker has gone silent; 0
+            for never, as in scripts where all workers wait for each other.
+          prefix: Put in front of `episode/`, for example `eval_`.
+        """
+        self._logger = logger
+        self._picture_every = picture_every
+        self._timeout = timeout
+        self._prefix = prefix
+        self._episodes: dict[int, _Episode] = {}
+        self._stats = Agg()
+        self._started: dict[int, int] = {}
+        self.finished = 0
+
+    def __call__(self, transition: Mapping[str, np.ndarray], worker: int) -> None:
+        """Take in one transition of a worker: reward [], flags [], and whatever else it holds."""
+        now = time.monotonic()
+        self._forget_silent(now)
+        if transition["is_first"]:
+            self._episodes[worker] = self._start(worker, now)
+        episode = self._episodes.get(worker)
+        if episode is None:
+            return
+        episode.touched = now
+        _add_reward(episode, float(transition["reward"]))
+        for key, value in transition.items():
+            if key.startswith("log/") and np.ndim(value) == 0:
+                _add_log(episode, key, float(value))
+            elif episode.filmed and _is_picture(value):
+                frames = episode.pictures.setdefault(key, [])
+                if len(frames) < _MAX_FRAMES:
+                    frames.append(np.array(value))
+        if transition["is_last"]:
+            self._finish(self._episodes.pop(worker))
+
+    def stats(self) -> dict[str, np.ndarray]:
+        """Return the statistics of the episodes that ended since the last call."""
+        return self._stats.result()
+
+    def _start(self, worker: int, now: float) -> _Episode:
+        number = self._started.get(worker, 0)
+        self._started[worker] = number + 1
+        every = self._picture_every
+        return _Episode(bool(worker == 0 and every and number % every == 0), now)
+
+    def _finish(self, episode: _Episode) -> None:
+        length = episode.steps - 1
+        result = {"score": episode.score, "length": length}
+        self._logger.add(result, prefix=f"{self._prefix}episode")
+        self.finished += 1
+        if length > 0:
+            self._stats.add("reward_rate", episode.changes / length)
+        for key, (count, total, maximum) in episode.logs.items():
+            self._stats.add({f"{key}/avg": total / count, f"{key}/max": maximum})
+            self._stats.add(f"{key}/sum", total)
+        for key, frames in episode.pictures.items():
+            self._stats.add(f"policy_{key}", np.stack(frames), "last")
+
+    def _forget_silent(self, now: float) -> None:
+        if self._timeout > 0:
+            for worker, episode in list(self._episodes.items()):
+                if now - episode.touched > self._timeout:
+                    del self._episodes[worker]
+
+
+def _add_reward(episode: _Episode, reward: float) -> None:
+    if episode.steps and abs(reward - episode.reward) >= _REWARD_CHANGE:
+        episode.changes += 1
+    episode.reward = reward
+    episode.score += reward
+    episode.steps += 1
+
+
+def _add_log(episode: _Episode, key: str, value: float) -> None:
+    count, total, maximum = episode.logs.get(key, (0, 0.0, value))
+    episode.logs[key] = (count + 1, total + value, max(maximum, value))
+
+
+def _is_picture(value: np.ndarray) -> bool:
+    """Whether a value is a picture [H, W, channels]; floats only with usual channel numbers."""
+    if np.ndim(value) != 3:
+        return False
+    return value.dtype == np.uint8 or (value.dtype.kind == "f" and value.shape[-1] in (1, 3, 4))

@@ -1,0 +1,137 @@
+"""Ends a run on request: SIGINT (Ctrl-C) and SIGTERM let it save first."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import types
+from collections.abc import Iterator
+from typing import Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequested(BaseException):
+    """Raised where the run is when it has to stop.
+
+    Like KeyboardInterrupt it is no Exception, so that code which handles errors lets it pass.
+    """
+
+
+class StopSignals:
+    """Turns the first signal into a request to stop.
+
+    Where the main thread may be left at any point (during set-up, or while it waits), the request
+    is raised there as `StopRequested`. In the body of `protected`, it is only noted, for `check`
+    to raise at a point where everything belongs together. A second SIGINT ends the process at once.
+    So does the first signal when the main thread does not come back from native code such as a
+    compiler during set-up, when there is nothing to save yet.
+
+    Signals are left alone outside the main thread.
+
+    Attributes:
+      requested: Whether a signal has come.
+      exit_code: Exit code that says so: 130 for SIGINT, 143 for SIGTERM, 0 for none.
+    """
+
+    def __init__(self, grace: float = 5.0) -> None:
+        """Create the context manager.
+
+        Args:
+          grace: Seconds that native code may go on during set-up.
+        """
+        self.requested = False
+        self.exit_code = 0
+        self._grace = grace
+        self._interruptible = True
+        self._expendable = True
+        self._cleanup = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        """Install the handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        for number in _SIGNALS:
+            previous = signal.signal(number, self._handle)
+            self._cleanup.callback(signal.signal, number, previous)
+        # Python runs handlers between byte codes only. The pipe tells a thread of a signal also
+        # while the main thread is in native code.
+        receiver, sender = socket.socketpair()
+        sender.setblocking(False)
+        thread = threading.Thread(
+            target=self._watch, args=(receiver,), name="stop-signals", daemon=True
+        )
+        thread.start()
+        previous_sender = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        self._cleanup.callback(thread.join)
+        self._cleanup.callback(sender.close)
+        self._cleanup.callback(signal.set_wakeup_fd, previous_sender)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Restore the handlers."""
+        self._interruptible = False
+        self._cleanup.close()
+
+    def check(self) -> None:
+        """Raise `StopRequested` if a signal has come."""
+        if self.requested:
+            raise StopRequested
+
+    @contextlib.contextmanager
+    def protected(self) -> Iterator[None]:
+        """Let the body finish; from now on there is something to save."""
+        self._expendable = False
+        with self._set_interruptible(False):
+            yield
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Allow the body to be left at any point, for example because it waits."""
+        with self._set_interruptible(True):
+            self.check()
+            yield
+
+    @contextlib.contextmanager
+    def _set_interruptible(self, value: bool) -> Iterator[None]:
+        previous, self._interruptible = self._interruptible, value
+        try:
+            yield
+        finally:
+            self._interruptible = previous
+
+    def _handle(self, number: int, frame: types.FrameType | None) -> None:
+        if self.requested:
+            return
+        self.requested = True
+        self.exit_code = 128 + number
+        print(f"Got {signal.Signals(number).name}, stopping.", flush=True)
+        if self._interruptible:
+            raise StopRequested
+
+    def _watch(self, receiver: socket.socket) -> None:
+        """Body of the thread: see every signal at once, act where the handler cannot."""
+        first = 0
+        with receiver:
+            while True:
+                try:
+                    numbers = receiver.recv(64)
+                except TimeoutError:
+                    if self._expendable and not self.requested:
+                        _exit_now(first)
+                    receiver.settimeout(None)
+                    continue
+                if not numbers:
+                    return
+                for number in numbers:
+                    if first and number == signal.SIGINT:
+                        _exit_now(number)
+                    if number in _SIGNALS and not first:
+                        first = number
+                        receiver.settimeout(self._grace)
+
+
+def _exit_now(number: int) -> None:
+    os.write(2, b"Ending at once, without saving.\n")
+    os._exit(128 + number)

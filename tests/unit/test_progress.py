@@ -1,0 +1,182 @@
+"""Progress, banner, heartbeat and stop requests, without real time."""
+
+import signal
+import threading
+import types
+
+import numpy as np
+import pytest
+
+from embodied.core.space import Space
+from embodied.run import banner, heartbeat, progress, stop
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self):
+            return self.now
+
+        monotonic = perf_counter
+
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(heartbeat, "time", clock)
+    return clock
+
+
+def test_time_left_follows_from_the_measured_updates(clock, capsys):
+    meter = progress.Progress(budget=1000, updates_per_step=0.5)
+    assert meter.seconds_left(0, env_rate=10) is None
+    clock.now = 100  # Set-up and the compilation of the first update do not count.
+    for step in range(40, 84, 2):
+        meter.on_update(step)
+        clock.now += 3
+    output = capsys.readouterr().out
+    assert output.count("Measured 20 updates") == 1
+    assert "3 s per update" in output
+    assert "22 min" in output or "23 min" in output
+    assert meter.seconds_left(82, env_rate=1) == pytest.approx((1000 - 82) * 0.5 * 3)
+    line = meter.line(82, 22, env_rate=0.66)
+    assert line.startswith("Step 82 of 1,000 (8.2%) | 22 updates | 0.7 env steps/s | ")
+    assert line.endswith(" left")
+
+
+def test_time_left_without_learning_or_with_a_limit(clock):
+    meter = progress.Progress(budget=1000, updates_per_step=0)
+    assert meter.seconds_left(500, env_rate=50) == 10
+    assert meter.seconds_left(1200, env_rate=50) == 0
+    meter = progress.Progress(budget=10**10, updates_per_step=1, duration=60)
+    clock.now = 20
+    assert meter.seconds_left(0, env_rate=1) == 40
+    assert not meter.out_of_time
+    clock.now = 60
+    assert meter.out_of_time
+
+
+def test_line_says_what_is_unknown_and_what_is_waited_for(clock):
+    meter = progress.Progress(budget=2000, updates_per_step=1)
+    line = meter.line(100, 0, 12.34, waiting="learning waits for data: 36 of 1,024 items")
+    assert line == (
+        "Step 100 of 2,000 (5.0%) | 0 updates | 12.3 env steps/s | time left not known yet | "
+        "learning waits for data: 36 of 1,024 items"
+    )
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (60, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (3700, "1 h 1 min"),
+        (90000, "1 d 1 h"),
+    ],
+)
+def test_format_duration(seconds, text):
+    assert progress.format_duration(seconds) == text
+
+
+def test_rate(clock):
+    rate = progress.Rate()
+    rate.step(6)
+    rate.step()
+    clock.now = 2
+    assert rate.result() == 3.5
+    clock.now = 3
+    assert rate.result() == 0
+
+
+@pytest.mark.parametrize(
+    "size, text", [(10, "10 bytes"), (2048, "2 KB"), (3.5 * 1024**3, "3.5 GB")]
+)
+def test_format_bytes(size, text):
+    assert banner.format_bytes(size) == text
+
+
+def test_banner_has_schedule_frames_and_memory():
+    args = types.SimpleNamespace(
+        steps=250_000, train_ratio=512.0, batch_size=16, batch_length=64, envs=16
+    )
+    spaces = {"deter": Space(np.float32, (2048,)), "reward": Space(np.float32), "d": Space(bool)}
+    assert banner.step_bytes(spaces) == 2048 * 4 + 4 + 1
+    text = banner.start_banner(args, spaces, 5_000_000, multiplier=2, learner_needs=1024)
+    assert "250,000 agent steps = 500,000 frames (2 per step), 16 environments" in text
+    assert "0.5 updates per agent step, 0.25 per frame" in text
+    assert "from 1,024 items on" in text
+    assert "8 KB per step, up to 250,000 steps = 1.91 GB" in text
+    args.steps = 1e10
+    assert "will not fit" in banner.start_banner(args, spaces, None, 1, 1024)
+
+
+def test_heartbeat_reports_phases_and_long_activities(clock, capsys):
+    beat = heartbeat.Heartbeat(period=30)
+    with beat.phase("Building the agent"):
+        clock.now = 12
+    with beat.activity("Waiting for a batch", lambda: "3 of 16 items"):
+        activity = beat._activities[-1]
+        clock.now += 29
+        assert activity.overdue(30) == 0
+        clock.now += 2
+        assert activity.overdue(30) == 31
+        assert activity.overdue(30) == 0
+        clock.now += 30
+        assert activity.overdue(30) == 61
+        with beat.activity("inner"):
+            pass
+        assert activity.overdue(30) == 0  # What is inside shows that it goes on.
+    assert not beat._activities
+    output = capsys.readouterr().out
+    assert output == "Building the agent ...\nBuilding the agent: done in 12.0 s\n"
+
+
+def test_heartbeat_thread_prints(capsys):
+    printed = threading.Event()
+    with heartbeat.Heartbeat(period=0.03) as beat, beat.activity("Napping", lambda: "z"):
+
+        def detail():
+            printed.set()
+            return "zzz"
+
+        beat._activities[-1].detail = detail
+        assert printed.wait(60)
+    assert "Still napping after 0 s: zzz" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_is_noted_where_protected_and_raised_where_not(number, code):
+    before = signal.getsignal(number)
+    with stop.StopSignals() as signals, signals.protected():
+        signal.raise_signal(number)
+        assert signals.requested
+        assert signals.exit_code == code
+        with pytest.raises(stop.StopRequested):
+            signals.check()
+        with pytest.raises(stop.StopRequested), signals.interruptible():
+            pytest.fail("The body must not run after a request.")
+    assert signal.getsignal(number) is before
+    with stop.StopSignals() as signals, pytest.raises(stop.StopRequested):
+        signal.raise_signal(number)
+
+
+def test_signal_interrupts_a_wait_inside_protected_code():
+    with stop.StopSignals() as signals, signals.protected():
+        with pytest.raises(stop.StopRequested), signals.interruptible():
+            signal.raise_signal(signal.SIGTERM)
+        assert signals.exit_code == 143
+
+
+def test_stop_signals_leave_other_threads_alone():
+    results = []
+
+    def work():
+        with stop.StopSignals() as signals, signals.protected():
+            results.append(signals.requested)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results == [False]
