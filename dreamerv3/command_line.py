@@ -33,6 +33,7 @@ RENAMED = {
     "replay_size": "replay.size",
     "return_lambda": "agent.imag_loss.lam",
     "rssm.deter": "agent.dyn.rssm.deter",
+    "run.debug": "run.parallel",
     "run.eval_every": "run.report_every",
     "run.num_envs": "run.envs",
     "run.num_envs_eval": "run.eval_envs",
@@ -151,7 +152,8 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
         sources["report_length"] = "limit by batch_length"
         notes.append(f"report_length is cut to {length}, all that a stored sequence has.")
     config = config.update(logdir=expand(config.logdir))
-    check(config, presets)
+    config = presets.check_choices(config)
+    check(config)
     try:
         registry.check_task(config.task)
     except EnvError as error:
@@ -205,13 +207,12 @@ def stack(
     return values, sources, notes
 
 
-def check(config: Config, presets: Presets) -> None:
+def check(config: Config) -> None:
     """Check values whose type is right but that cannot work.
 
     Raises:
       ConfigError: Naming the option, its value and what is possible.
     """
-    presets.check_choices(config)
     for key, minimum in MINIMUM.items():
         if config[key] < minimum:
             raise ConfigError(f"Option '{key}' has to be at least {minimum}, got {config[key]}.")

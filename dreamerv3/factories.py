@@ -27,6 +27,12 @@ from embodied.core.streams import Consec, Stateless
 from embodied.core.wrappers import ClipAction, NormalizeAction, UnifyDtypes
 from embodied.envs import registry
 
+#: Options that both the agent and the training loop read.
+SHARED = (
+    "logdir", "seed", "replica", "replicas", "batch_size", "batch_length", "report_length",
+    "replay_context", "consec_train", "consec_report",
+)  # fmt: skip
+
 
 def make_env(config: Config, index: int, **overrides: Any) -> Env:
     """Make and wrap one environment of the task.
@@ -83,12 +89,14 @@ def _make_dreamer(
     from dreamerv3.agent import Dreamer
     from embodied.jax.agent import JaxAgent
 
-    shared = (
-        "jax", "logdir", "seed", "replica", "replicas", "batch_size", "batch_length",
-        "report_length", "replay_context", "consec_train", "consec_report",
-    )  # fmt: skip
-    options = {**config.agent, **{key: config[key] for key in shared}}
-    return JaxAgent(Dreamer, obs_space, act_space, Config(options, policy_batch=config.run.envs))
+    options = {
+        **config.agent,
+        **{key: config[key] for key in SHARED},
+        "jax": config.jax,
+        "policy_batch": config.run.envs,
+        "deterministic": config.run.deterministic,
+    }
+    return JaxAgent(Dreamer, obs_space, act_space, Config(options))
 
 
 def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
@@ -142,6 +150,12 @@ def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
         prefix=config.replay_context,
         strict=train,
     )
+
+
+def make_args(config: Config) -> Config:
+    """Gather the options of the training loop: those of `run` and the shared ones."""
+    shared = {key: config[key] for key in SHARED}
+    return Config({**config.run, **shared, "timer": config.logger.timer})
 
 
 def make_logger(config: Config) -> Logger:

@@ -45,14 +45,14 @@ def run(config: Config) -> None:
     logdir.mkdir(parents=True, exist_ok=True)
     print(f"Logdir {logdir}", flush=True)
     config.save(logdir / "config.yaml")
-    parts = {
-        "make_agent": factories.make_agent,
-        "make_replay": functools.partial(factories.make_replay, folder="replay"),
-        "make_env": factories.make_env,
-        "make_stream": factories.make_stream,
-        "make_logger": factories.make_logger,
-    }
-    train(*(functools.partial(part, config) for part in parts.values()), arguments(config))
+    train(
+        functools.partial(factories.make_agent, config),
+        functools.partial(factories.make_replay, config, "replay"),
+        functools.partial(factories.make_env, config),
+        functools.partial(factories.make_stream, config),
+        functools.partial(factories.make_logger, config),
+        factories.make_args(config),
+    )
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.resources
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ruamel.yaml
@@ -63,31 +64,28 @@ class Presets:
             )
         return self.defaults.resolve(self.blocks[name])
 
-    def choices(self, key: str) -> tuple[Value, ...]:
+    def choices(self, key: str) -> tuple[str, ...]:
         """List the values that an option can have, or its entries if it is a list; () for any."""
         found = _CHOICES.search(self.options.get(key, ""))
-        if not found:
-            return ()
-        default = self.defaults.flat[key]
-        if isinstance(default, tuple):
-            return tuple(name.strip() for name in found["names"].split(","))
-        return tuple(convert(key, name.strip(), default) for name in found["names"].split(","))
+        return tuple(name.strip() for name in found["names"].split(",")) if found else ()
 
-    def check_choices(self, config: Config) -> None:
-        """Check that no option has a value that its comment does not allow.
+    def check_choices(self, config: Config) -> Config:
+        """Check the options whose comment limits their values, and write these the same way.
+
+        Capitals do not matter, and where `true` and `false` are choices, the other spellings of
+        booleans are too.
 
         Raises:
-          ConfigError: Naming the first such option, its value and those allowed.
+          ConfigError: Naming the first wrong option, its value and those allowed.
         """
+        changes: dict[str, Value] = {}
         for key, value in config.flat.items():
             allowed = self.choices(key)
-            for entry in value if isinstance(value, tuple) else (value,):
-                if allowed and entry not in allowed:
-                    names = [str(choice) for choice in allowed]
-                    raise ConfigError(
-                        f"Option '{key}' cannot be '{entry}'; it is one of {', '.join(names)}."
-                        + hint(str(entry), names)
-                    )
+            if allowed and isinstance(value, tuple):
+                changes[key] = tuple(_choose(key, str(entry), allowed) for entry in value)
+            elif allowed:
+                changes[key] = _choose(key, str(value), allowed)
+        return config.update(changes)
 
 
 def find() -> pathlib.Path:
@@ -97,6 +95,20 @@ def find() -> pathlib.Path:
         if path.is_file():
             return path
     raise ConfigError(f"configs.yaml is neither in {package} nor above it; reinstall the package.")
+
+
+def _choose(key: str, value: str, allowed: Sequence[str]) -> str:
+    """Find the allowed value that was meant."""
+    known = {name.lower(): name for name in allowed}
+    if value.lower() not in known and {"true", "false"} <= known.keys():
+        with contextlib.suppress(ConfigError):
+            value = str(convert(key, value, True))
+    if value.lower() not in known:
+        raise ConfigError(
+            f"Option '{key}' cannot be '{value}'; it is one of {', '.join(allowed)}."
+            + hint(value, allowed)
+        )
+    return known[value.lower()]
 
 
 def _comments(node: Any, prefix: str = "") -> dict[str, str]:
