@@ -10,7 +10,7 @@ from collections.abc import Sequence
 if __name__ == "__main__":  # From a checkout, its packages are found without being installed.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from dreamerv3 import command_line, factories
+from dreamerv3 import command_line
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
 
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
       SystemExit: With code 2 and one sentence on stderr if that cannot be done.
     """
     config = command_line.resolve(argv)
+    # Only a command line that makes sense has to wait for JAX.
     from embodied.jax.platform import PlatformError, choose_platform, describe_platform
 
     try:
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(config: Config) -> None:
     """Save the config into the logdir and run its script."""
+    from dreamerv3 import factories
     from embodied.run.train import train
 
     logdir = pathlib.Path(config.logdir)
