@@ -56,10 +56,13 @@ class DMC(Env):
         Raises:
           UnknownTask: There is no such task.
           RenderingUnavailable: `image` is set and no OpenGL backend works.
-          EnvError: Neither `proprio` nor `image` is set, or there is no such camera.
+          EnvError: Neither `proprio` nor `image` is set, there is no such camera, or `repeat` is
+            less than 1.
         """
         if not proprio and not image:
             raise EnvError("Got proprio False and image False, expected at least one to observe.")
+        if repeat < 1:
+            raise EnvError(f"Got repeat {repeat}, expected at least 1 frame per action.")
         domain, name = dmc_tasks.parse(task)
         self._size = (int(size[0]), int(size[1]))
         self._camera = CAMERAS.get(domain, 0) if camera == -1 else camera
@@ -72,7 +75,7 @@ class DMC(Env):
         self._physics = self._suite_env.physics
         self._check_rendering(domain)
         inner = FromDM(self._suite_env)
-        self._env: Env = ActionRepeat(inner, repeat) if repeat > 1 else inner
+        self._env: Env = ActionRepeat(inner, repeat) if repeat != 1 else inner
         self._obs_space = self._make_obs_space()
 
     @property
@@ -84,6 +87,11 @@ class DMC(Env):
     def act_space(self) -> dict[str, Space]:
         """Spaces of what `step` takes."""
         return self._env.act_space
+
+    @property
+    def physics(self) -> Any:
+        """The simulation, a `dm_control.mujoco.Physics`."""
+        return self._physics
 
     def step(self, action: Mapping[str, Any]) -> Obs:
         """Step the physics and add the pictures that are due."""

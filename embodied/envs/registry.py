@@ -158,6 +158,8 @@ def _adapter(suite: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(entry.module)
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("embodied"):
+            raise
         raise MissingExtra(
             f"Suite {suite!r} cannot be imported ({error}); install the extra {entry.extra!r}."
         ) from error
