@@ -21,14 +21,16 @@ class ModuleMeta(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "ModuleMeta":
         """Create the class with wrapped methods and the hyper-parameters of all its bases."""
-        for key, value in list(namespace.items()):
-            public = key == "__call__" or not key.startswith("_")
-            if public and isinstance(value, types.FunctionType):
-                namespace[key] = _in_scope(value)
         cls = super().__new__(mcs, name, bases, namespace)
+        annotations = inspect.get_annotations(cls)
+        for key, value in namespace.items():
+            public = key == "__call__" or not key.startswith("_")
+            # A function that is the default of a hyper-parameter is not a method.
+            if public and key not in annotations and isinstance(value, types.FunctionType):
+                setattr(cls, key, _in_scope(value))
         inherited = [base._fields for base in reversed(cls.__mro__[1:]) if hasattr(base, "_fields")]
         cls._fields = {k: v for fields in inherited for k, v in fields.items()}
-        for key, annotation in inspect.get_annotations(cls).items():
+        for key, annotation in annotations.items():
             if not key.startswith("_") and "ClassVar" not in str(annotation):
                 cls._fields[key] = cls.__dict__.get(key, _REQUIRED)
         for key in cls._fields.keys() & cls.__dict__.keys():
