@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from dreamerv3 import help_text
+from dreamerv3 import checks, help_text
 from dreamerv3.presets import Presets
-from embodied.core.config import Config, ConfigError, Value, format_value
+from embodied.core.config import Config, ConfigError, Scalar, Value, convert
 from embodied.core.flags import Flag, FlagError, Flags, split_flags
 from embodied.envs import registry
 from embodied.envs.errors import EnvError
@@ -40,21 +42,8 @@ RENAMED = {
     "slow_critic_fraction": "agent.slowvalue.rate",
 }
 
-#: Smallest values of options for which smaller ones make no sense.
-MINIMUM = {
-    "batch_size": 1,
-    "batch_length": 1,
-    "report_length": 1,
-    "consec_train": 1,
-    "consec_report": 1,
-    "replay_context": 0,
-    "replicas": 1,
-    "replay.size": 1,
-    "replay.chunksize": 1,
-    "run.steps": 0,
-    "run.envs": 1,
-    "run.eval_envs": 1,
-}
+#: Sections whose options are the arguments of a constructor outside of this project.
+OPEN_SECTIONS = ("env.custom.", "env.gymnasium.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +132,7 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
     for flag in flags:
         if flag.name in RENAMED:
             raise ConfigError(f"Option '{flag.name}' is now called '{RENAMED[flag.name]}'.")
+    config = declare_arguments(config, flags)
     changed = Flags(config).assignments([token for flag in flags for token in flag.tokens])
     config = config.update(changed)
     sources |= dict.fromkeys(changed, "flag")
@@ -153,7 +143,7 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
         notes.append(f"report_length is cut to {length}, all that a stored sequence has.")
     config = config.update(logdir=expand(config.logdir))
     config = presets.check_choices(config)
-    check(config)
+    checks.check(config)
     try:
         registry.check_task(config.task)
     except EnvError as error:
@@ -207,56 +197,17 @@ def stack(
     return values, sources, notes
 
 
-def check(config: Config) -> None:
-    """Check values whose type is right but that cannot work.
+def declare_arguments(config: Config, flags: Sequence[Flag]) -> Config:
+    """Add the options of `OPEN_SECTIONS` that flags name, typed by what their value looks like.
 
-    Raises:
-      ConfigError: Naming the option, its value and what is possible.
+    `--env.custom.size 3` becomes an option with an integer, which is then set like any other.
     """
-    for key, minimum in MINIMUM.items():
-        if config[key] < minimum:
-            raise ConfigError(f"Option '{key}' has to be at least {minimum}, got {config[key]}.")
-    stored = config.consec_train * config.batch_length
-    if config.consec_report * config.report_length > stored:
-        raise ConfigError(
-            f"Option 'report_length' is {config.report_length}, but a stored sequence has "
-            f"{stored} steps (consec_train * batch_length); set it to at most "
-            f"{stored // config.consec_report}."
-        )
-    if not 0 <= config.replica < config.replicas:
-        raise ConfigError(
-            f"Option 'replica' has to be below 'replicas' ({config.replicas}), "
-            f"got {config.replica}."
-        )
-    check_replay(config)
-
-
-def check_replay(config: Config) -> None:
-    """Check the options of the replay against each other and the batches.
-
-    Raises:
-      ConfigError: Naming the option, its value and what is possible.
-    """
-    length = config.consec_train * config.batch_length + config.replay_context
-    if config.batch_size * length > config.replay.size:
-        raise ConfigError(
-            f"Option 'replay.size' is {format_value(config.replay.size)}, but a batch alone has "
-            f"{config.batch_size * length} steps (batch_size * sequence length of {length})."
-        )
-    fractions = config.replay.fracs.flat.values()
-    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
-        raise ConfigError(
-            "The options 'replay.fracs.*' have to be positive and add up to 1, got "
-            + ", ".join(map(str, fractions))
-            + "."
-        )
-    try:
-        float(config.replay.prio.initial)
-    except ValueError:
-        raise ConfigError(
-            f"Option 'replay.prio.initial' takes a number or inf, got "
-            f"'{config.replay.prio.initial}'."
-        ) from None
+    added: dict[str, Any] = {}
+    for flag in flags:
+        if flag.name.startswith(OPEN_SECTIONS) and flag.name not in config and flag.values:
+            values = tuple(map(_guess, flag.values))
+            added[flag.name] = values if len(values) > 1 else values[0]
+    return Config({**config.flat, **added}) if added else config
 
 
 def expand(logdir: str) -> str:
@@ -273,3 +224,14 @@ def _preset_names(flags: Sequence[Flag]) -> list[str]:
             raise FlagError("--configs has no value; write --configs NAME, see --list_configs.")
         names += given
     return names
+
+
+def _guess(text: str) -> Scalar:
+    """Read a value whose type nobody declared."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    default: Scalar
+    for default in (0, 0.0):
+        with contextlib.suppress(ConfigError):
+            return convert("", text, default)  # type: ignore[return-value]
+    return text

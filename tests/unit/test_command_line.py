@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from dreamerv3 import command_line
+from dreamerv3 import checks, command_line
 from dreamerv3.presets import Presets
 from embodied.core.config import ConfigError
 from embodied.envs.errors import UnknownTask
@@ -94,6 +94,23 @@ def test_flags_win_over_presets_and_each_other():
     assert command.sources["agent.value.units"] == "flag"
 
 
+def test_arguments_of_foreign_environments():
+    command = parse(
+        "--env.custom.size 3 --env.custom.rate 0.5 --env.custom.grid 4 5 --env.custom.name x"
+        " --env.custom.fast true --env.gymnasium.render_mode rgb_array --env.custom.size 1e1"
+    )
+    assert command.config.env.custom == {
+        "size": 10, "rate": 0.5, "grid": [4, 5], "name": "x", "fast": True
+    }  # fmt: skip
+    assert type(command.config.env.custom.size) is int
+    assert command.config.env.gymnasium.render_mode == "rgb_array"
+    assert command.sources["env.custom.size"] == "flag"
+    with pytest.raises(ConfigError, match="no value"):
+        parse("--env.custom.size 3 --env.custom.size")
+    with pytest.raises(ConfigError, match="Unknown option"):
+        parse("--env.custm.size 3")
+
+
 def test_logdir():
     logdir = parse("--logdir ~/runs/{timestamp}/a").config.logdir
     pattern = re.escape(os.path.expanduser("~/runs/")) + r"\d{8}T\d{6}F\d{6}/a"
@@ -158,7 +175,7 @@ def test_renamed_options_exist():
     for old, new in command_line.RENAMED.items():
         assert old not in options
         assert new in options
-    assert set(command_line.MINIMUM) <= set(options)
+    assert set(checks.MINIMUM) <= set(options)
 
 
 def test_help_lists_every_option(capsys):
