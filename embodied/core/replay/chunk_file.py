@@ -1,0 +1,187 @@
+"""Reading and writing one chunk as a file.
+
+A chunk file is an uncompressed `.npz` archive that `numpy.load` opens: one array [steps, ...] per
+key, the array `replay/serial`, and a text `meta.json`. Every member carries a checksum. Types that
+NumPy does not know, such as bfloat16, are stored as unsigned integers of the same size; the schema
+in `meta.json` has their names.
+"""
+
+import contextlib
+import io
+import json
+import os
+import struct
+import zipfile
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied.core.replay.schema import Schema, dtype_of, storage_dtype
+
+FORMAT = "embodied-replay-chunk"
+VERSION = 1
+SUFFIX = ".npz"
+TEMPORARY_SUFFIX = ".npz.tmp"
+SERIAL_MEMBER = "replay/serial"
+
+# Everything that opening an archive of random bytes can raise.
+_DAMAGE = (
+    OSError,
+    EOFError,
+    KeyError,
+    ValueError,
+    RuntimeError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+
+
+class ChunkFileError(ValueError):
+    """A file is damaged, or it is not a chunk file."""
+
+
+@dataclass(frozen=True)
+class ChunkHeader:
+    """What a chunk file says about its chunk.
+
+    Attributes:
+        uuid: Name of the chunk, 32 hexadecimal digits.
+        created: Text that sorts by time of creation.
+        worker: Worker that wrote the steps.
+        size: Steps that the chunk has room for; its stream goes on in another one when full.
+        length: Steps in the file.
+        successor: UUID of the next chunk of the stream, empty if there was none.
+        schema: Dtype name and shape per key.
+    """
+
+    uuid: str
+    created: str
+    worker: int
+    size: int
+    length: int
+    successor: str
+    schema: dict[str, Any]
+
+    @property
+    def filename(self) -> str:
+        """Name of the file; it stays the same while the chunk grows."""
+        return f"{self.created}-{self.uuid}{SUFFIX}"
+
+
+def write_chunk(
+    directory: Path, header: ChunkHeader, arrays: dict[str, np.ndarray], serials: np.ndarray
+) -> None:
+    """Write a chunk to a temporary name and rename it into place.
+
+    Args:
+        directory: An existing folder.
+        header: What goes into `meta.json`.
+        arrays: Contiguous array [length, ...] per key of the schema.
+        serials: Serial numbers of the steps, int64 [length].
+
+    Raises:
+        OSError: If the file cannot be written; the previous one, if any, is as it was.
+    """
+    path = directory / header.filename
+    temporary = path.with_suffix(TEMPORARY_SUFFIX)
+    meta = {"format": FORMAT, "version": VERSION, **asdict(header)}
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("meta.json", json.dumps(meta, indent=1))
+            for key, array in {**arrays, SERIAL_MEMBER: serials}.items():
+                _write_array(archive, key, array)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_serials(path: Path) -> tuple[ChunkHeader, np.ndarray]:
+    """Read header and serial numbers, which is all that planning what to load needs.
+
+    Raises:
+        ChunkFileError: If the file is damaged or is none of ours.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = _parse_header(archive)
+            dtype = np.dtype(np.int64)
+            return header, _read_array(archive, SERIAL_MEMBER, (header.length,), dtype)
+    except _DAMAGE as error:
+        raise ChunkFileError(_describe(path, error)) from error
+
+
+def read_chunk(path: Path) -> tuple[ChunkHeader, dict[str, np.ndarray], np.ndarray]:
+    """Read a whole file and check it.
+
+    Returns:
+        Header, read-only array [length, ...] per key, and serial numbers int64 [length].
+
+    Raises:
+        ChunkFileError: If the file is damaged or is none of ours.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = _parse_header(archive)
+            arrays = {}
+            for key, (name, shape) in header.schema.items():
+                dtype = dtype_of(name)
+                stored = _read_array(archive, key, (header.length, *shape), storage_dtype(dtype))
+                arrays[key] = stored.view(dtype)
+            shape = (header.length,)
+            serials = _read_array(archive, SERIAL_MEMBER, shape, np.dtype(np.int64))
+    except _DAMAGE as error:
+        raise ChunkFileError(_describe(path, error)) from error
+    return header, arrays, serials
+
+
+def _write_array(archive: zipfile.ZipFile, key: str, array: np.ndarray) -> None:
+    stored = array.view(storage_dtype(array.dtype))
+    head = io.BytesIO()
+    layout = {"descr": stored.dtype.str, "fortran_order": False, "shape": stored.shape}
+    np.lib.format.write_array_header_1_0(head, layout)
+    with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+        member.write(head.getvalue())
+        member.write(stored.reshape(-1).view(np.uint8).data)
+
+
+def _read_array(
+    archive: zipfile.ZipFile, key: str, shape: tuple[int, ...], dtype: np.dtype
+) -> np.ndarray:
+    data = archive.read(f"{key}.npy")
+    head = io.BytesIO(data)
+    if np.lib.format.read_magic(head) != (1, 0):
+        raise ValueError(f"array header of {key}")
+    found = np.lib.format.read_array_header_1_0(head)
+    if found != (shape, False, dtype):
+        raise ValueError(f"array '{key}' is {found[2]}{found[0]}, expected {dtype}{shape}")
+    count = int(np.prod(shape, dtype=np.int64))
+    if len(data) - head.tell() != count * dtype.itemsize:
+        raise ValueError(f"array '{key}' has not the bytes that its header says")
+    return np.frombuffer(data, dtype, count, head.tell()).reshape(shape)
+
+
+def _parse_header(archive: zipfile.ZipFile) -> ChunkHeader:
+    try:
+        meta = json.loads(archive.read("meta.json"))
+        if meta.pop("format") != FORMAT or meta.pop("version") != VERSION:
+            raise ValueError(f"not a {FORMAT} of version {VERSION}")
+        header = ChunkHeader(**meta)
+        Schema.from_json(header.schema)
+        if len(bytes.fromhex(header.uuid)) != 16:
+            raise ValueError(f"uuid {header.uuid}")
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"meta.json is not readable ({error})") from error
+    if not 0 < header.length <= header.size:
+        raise ValueError(f"{header.length} steps in a chunk of {header.size}")
+    return header
+
+
+def _describe(path: Path, error: Exception) -> str:
+    reason = str(error).strip("'\"") or type(error).__name__
+    return f"{path.name} is no readable chunk file: {reason}"
