@@ -1,6 +1,9 @@
 """Replay buffer: storage, selectors, limiters."""
 
 from embodied.core.replay.folder import ReplaySaveError as ReplaySaveError
+from embodied.core.replay.limiters import Limiter as Limiter
+from embodied.core.replay.limiters import MinSize as MinSize
+from embodied.core.replay.limiters import SamplesPerInsert as SamplesPerInsert
 from embodied.core.replay.prioritized import Prioritized as Prioritized
 from embodied.core.replay.replay import Replay as Replay
 from embodied.core.replay.requirements import Requirements as Requirements
