@@ -1,0 +1,1 @@
+"""Reading, aggregating and showing score curves; see `scores/README.md`."""
