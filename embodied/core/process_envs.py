@@ -115,13 +115,12 @@ class ProcessEnvs(EnvGroup):
 
     def _receive_all(self) -> None:
         deadline = time.monotonic() + self._timeout if self._timeout else None
-        for worker, buffer in self._receiving:
+        for index, (worker, buffer) in enumerate(self._receiving):
             count = worker.receive(buffer)
             if count != len(buffer):
                 self._receive_rest(worker, buffer, count or 0, deadline)
-        if self._headers.any():
-            worker, buffer = self._receiving[int(np.argmax(self._headers != 0))]
-            self._raise_failure(worker, bytes(buffer))
+            if self._headers[index]:
+                self._raise_failure(worker, bytes(buffer))
 
     def _receive_rest(
         self, worker: WorkerProcess, buffer: memoryview, received: int, deadline: float | None
