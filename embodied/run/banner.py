@@ -1,49 +1,38 @@
-"""What a run says about itself at its start and at its end."""
+"""What a run says about itself at its start."""
 
-import math
-from collections.abc import Mapping
+import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any
 
 import psutil
 
-from embodied.core.space import Space
+from embodied.core.replay.requirements import Requirements
 
 _UNITS = ((1024**4, "TB"), (1024**3, "GB"), (1024**2, "MB"), (1024, "KB"))
 
 
-def start_banner(
-    args: Any,
-    spaces: Mapping[str, Space],
-    capacity: int | None,
-    multiplier: int,
-    learner_needs: int,
-) -> str:
-    """Describe the budget, the schedule of learning and the memory that the replay will take.
+def start_banner(args: Any, requirements: Requirements, multiplier: int, needed: int) -> str:
+    """Describe the budget, the schedule of learning, and the memory and disk of the replay.
 
     Args:
       args: Options of the run.
-      spaces: Space of everything that is stored per step.
-      capacity: Items that the replay holds, None for any number.
+      requirements: Needs of a full replay.
       multiplier: Environment frames per agent step.
-      learner_needs: Items at which learning starts.
+      needed: Items at which learning starts.
     """
-    updates = args.train_ratio / learner_needs
+    updates = args.train_ratio / needed
     budget = int(args.steps)
-    lines = [
-        f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
-        f"({multiplier} per step), {args.envs} environments",
-        f"Learning: {updates:.4g} updates per agent step, "
-        f"{updates / multiplier:.4g} per frame (train ratio {args.train_ratio:g}, "
-        f"{args.batch_size} x {args.batch_length} steps per update), "
-        f"from {learner_needs:,} items on",
-        _memory_line(spaces, min(capacity or budget, budget)),
-    ]
-    return "\n".join(lines)
-
-
-def step_bytes(spaces: Mapping[str, Space]) -> int:
-    """Bytes that one step takes in the replay."""
-    return sum(math.prod(space.shape) * space.dtype.itemsize for space in spaces.values())
+    return "\n".join(
+        [
+            f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
+            f"({multiplier} per step), {args.envs} environments",
+            f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
+            f"(train ratio {args.train_ratio:g}, {args.batch_size} x {args.batch_length} steps per "
+            f"update), from {needed:,} items on",
+            _replay_lines(requirements, budget, Path(args.logdir)),
+        ]
+    )
 
 
 def format_bytes(size: float) -> str:
@@ -54,14 +43,16 @@ def format_bytes(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-def _memory_line(spaces: Mapping[str, Space], items: int) -> str:
-    each = step_bytes(spaces)
-    total = each * items
-    available = psutil.virtual_memory().available
+def _replay_lines(requirements: Requirements, budget: int, folder: Path) -> str:
+    """The needs of what the budget can fill, and a warning where the machine has less."""
+    items = min(requirements.capacity or budget, budget)
+    needs = dataclasses.replace(requirements, capacity=items)
+    assert needs.ram_bytes is not None and needs.disk_bytes is not None, "there is a capacity"
+    memory, disk = psutil.virtual_memory().available, shutil.disk_usage(folder).free
     line = (
-        f"Replay:   {format_bytes(each)} per step, up to {items:,} steps = {format_bytes(total)} "
-        f"of memory ({format_bytes(available)} available), as much on disk when saved"
+        f"Replay:   {format_bytes(needs.bytes_per_step)} per step, at most {items:,} items in this "
+        f"run: {format_bytes(needs.ram_bytes)} of memory ({format_bytes(memory)} available) and "
+        f"{format_bytes(needs.disk_bytes)} of disk ({format_bytes(disk)} available)"
     )
-    if total > available:
-        line += "\nWarning:  the replay will not fit into memory; reduce replay.size."
-    return line
+    problem = needs.problem(memory, disk)
+    return f"{line}\nWarning:  {problem}" if problem else line

@@ -1,26 +1,17 @@
 """Decides when to learn, and does it."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from embodied.core.aggregate import Agg
 from embodied.core.clock import Clock
 from embodied.core.interfaces import Agent, Stream
 from embodied.core.ratio import Ratio
+from embodied.core.replay.replay import Replay
 from embodied.core.timer import Timer
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.progress import Progress, Rate
 from embodied.run.stop import StopSignals
-
-
-class ReplayLike(Protocol):
-    """What learning needs of a replay."""
-
-    def __len__(self) -> int:
-        """Number of items, that is starts of windows."""
-
-    def update(self, data: dict[str, Any]) -> None:
-        """Write back what the agent computed for sampled steps."""
 
 
 class Learner:
@@ -42,7 +33,7 @@ class Learner:
     def __init__(
         self,
         agent: Agent,
-        replay: ReplayLike,
+        replay: Replay,
         streams: tuple[Stream, Stream],
         args: Any,
         progress: Progress,

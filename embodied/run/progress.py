@@ -56,8 +56,8 @@ class Progress:
         if self._mark is None:
             self._mark = (time.perf_counter(), self._updates)
         elif not self._announced and self._updates - self._mark[1] >= _MEASURED_UPDATES:
-            self._announced = True
             self._measure()
+            self._announced = True
             left = self.seconds_left(step, env_rate=0)
             if left is not None:
                 print(
@@ -111,12 +111,16 @@ class Progress:
         return " | ".join([*parts, waiting] if waiting else parts)
 
     def _measure(self) -> None:
-        """Average the time per update since the last measurement."""
+        """Average the time per update since the last measurement, if there are enough of them."""
         if self._mark is None or self._updates == self._mark[1]:
             return
-        now = time.perf_counter()
-        self._seconds_per_update = (now - self._mark[0]) / (self._updates - self._mark[1])
-        self._mark = (now, self._updates)
+        start, first = self._mark
+        now, count = time.perf_counter(), self._updates - first
+        if count >= _MEASURED_UPDATES:
+            self._mark = (now, self._updates)
+        elif self._announced:
+            return
+        self._seconds_per_update = (now - start) / count
 
 
 def format_duration(seconds: float) -> str:

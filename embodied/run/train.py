@@ -7,6 +7,7 @@ from typing import Any
 from embodied.core.clock import Clock
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
+from embodied.core.replay.replay import Replay
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.stop import StopRequested, StopSignals
 from embodied.run.training_run import Factories, TrainingRun
@@ -14,9 +15,9 @@ from embodied.run.training_run import Factories, TrainingRun
 
 def train(
     make_agent: Callable[[], Agent],
-    make_replay: Callable[[], Any],
+    make_replay: Callable[[], Replay],
     make_env: Callable[[int], Env],
-    make_stream: Callable[[Any, str], Stream],
+    make_stream: Callable[[Replay, str], Stream],
     make_logger: Callable[[], Logger],
     args: Any,
 ) -> None:
@@ -57,7 +58,7 @@ def _loop(run: TrainingRun, args: Any) -> None:
     with contextlib.suppress(StopRequested):
         while run.step < args.steps and not run.progress.out_of_time:
             # Every transition goes to the replay and pays for updates, see on_transition.
-            run.collect(steps=10)
+            run.collect(steps=min(10, int(args.steps) - int(run.step)))
             if run.learner.report_due:
                 run.report()
             if should_log():

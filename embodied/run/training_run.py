@@ -15,6 +15,8 @@ from embodied.core.counter import Counter
 from embodied.core.driver import Driver
 from embodied.core.interfaces import Agent, Batch, Carry, Env, Stream
 from embodied.core.logger import Logger
+from embodied.core.replay.replay import Replay
+from embodied.core.replay.requirements import Requirements
 from embodied.core.timer import Timer
 from embodied.core.usage import Usage
 from embodied.run.banner import start_banner
@@ -30,9 +32,9 @@ class Factories:
     """Functions that make the parts of a run; see `train` for what each takes and returns."""
 
     make_agent: Callable[[], Agent]
-    make_replay: Callable[[], Any]
+    make_replay: Callable[[], Replay]
     make_env: Callable[[int], Env]
-    make_stream: Callable[[Any, str], Stream]
+    make_stream: Callable[[Replay, str], Stream]
     make_logger: Callable[[], Logger]
 
 
@@ -79,6 +81,8 @@ class TrainingRun:
             self.checkpoint = self._make_checkpoint()
             cleanup.callback(self.checkpoint.wait)
             streams = self._make_streams(factories.make_stream, cleanup)
+            # Closed before the streams, so that none of them goes on waiting for items.
+            cleanup.callback(self._replay.close)
             tools = (stop, heartbeat, self._timer)
             self.learner = Learner(self._agent, self._replay, streams, args, self.progress, tools)
             self.checkpoint.register("learner", self.learner)
@@ -193,7 +197,7 @@ class TrainingRun:
         return checkpoint
 
     def _make_streams(
-        self, make_stream: Callable[[Any, str], Stream], cleanup: contextlib.ExitStack
+        self, make_stream: Callable[[Replay, str], Stream], cleanup: contextlib.ExitStack
     ) -> tuple[Stream, Stream]:
         streams = []
         for mode in ("train", "report"):
@@ -228,12 +232,12 @@ class TrainingRun:
 
     def _print_banner(self) -> None:
         spaces = {**self._driver.obs_space, **self._driver.act_space, **self._agent.ext_space}
-        unstored = {"reset", "consec"}
+        # The driver adds resets, sampling adds step numbers, and logs are not stored.
+        unstored = {"reset", "consec", "stepid"}
         stored = {k: v for k, v in spaces.items() if k not in unstored and k[:4] != "log/"}
-        capacity = getattr(self._replay, "capacity", None)
-        banner = start_banner(
-            self._args, stored, capacity, self._logger.multiplier, self.learner.needed
-        )
+        replay, args = self._replay, self._args
+        needs = Requirements.from_spaces(stored, replay.length, replay.capacity, workers=args.envs)
+        banner = start_banner(args, needs, self._logger.multiplier, self.learner.needed)
         print(banner, flush=True)
 
     def _print_result(self) -> None:

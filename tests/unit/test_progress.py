@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 
+from embodied.core.replay.requirements import Requirements
 from embodied.core.space import Space
 from embodied.run import banner, heartbeat, progress, stop
 
@@ -97,19 +98,26 @@ def test_format_bytes(size, text):
     assert banner.format_bytes(size) == text
 
 
-def test_banner_has_schedule_frames_and_memory():
+def test_banner_has_schedule_frames_and_needs(tmp_path):
     args = types.SimpleNamespace(
-        steps=250_000, train_ratio=512.0, batch_size=16, batch_length=64, envs=16
+        steps=250_000,
+        train_ratio=512.0,
+        batch_size=16,
+        batch_length=64,
+        envs=16,
+        logdir=str(tmp_path),
     )
-    spaces = {"deter": Space(np.float32, (2048,)), "reward": Space(np.float32), "d": Space(bool)}
-    assert banner.step_bytes(spaces) == 2048 * 4 + 4 + 1
-    text = banner.start_banner(args, spaces, 5_000_000, multiplier=2, learner_needs=1024)
+    spaces = {"deter": Space(np.float32, (2048,)), "reward": Space(np.float32)}
+    needs = Requirements.from_spaces(spaces, 65, 5_000_000, 1024, workers=16)
+    text = banner.start_banner(args, needs, multiplier=2, needed=1024)
     assert "250,000 agent steps = 500,000 frames (2 per step), 16 environments" in text
     assert "0.5 updates per agent step, 0.25 per frame" in text
     assert "from 1,024 items on" in text
-    assert "8 KB per step, up to 250,000 steps = 1.91 GB" in text
-    args.steps = 1e10
-    assert "will not fit" in banner.start_banner(args, spaces, None, 1, 1024)
+    assert "KB per step, at most 250,000 items in this run: 2.1" in text
+    assert "Warning" not in text
+    args.steps = 1e12
+    needs = Requirements.from_spaces(spaces, 65, None, 1024, workers=16)
+    assert "Set a smaller capacity" in banner.start_banner(args, needs, 2, 1024)
 
 
 def test_heartbeat_reports_phases_and_long_activities(clock, capsys):

@@ -1,0 +1,211 @@
+"""A whole run of the train script without JAX, started by the tests as a process of its own."""
+
+import ctypes
+import functools
+import json
+import pathlib
+import sys
+import threading
+import time
+
+import numpy as np
+
+from embodied.core.config import Config
+from embodied.core.counter import Counter
+from embodied.core.interfaces import Agent, Env, Stream
+from embodied.core.logger import Logger
+from embodied.core.outputs import JSONLOutput, ScopeOutput, TerminalOutput
+from embodied.core.replay.replay import Replay
+from embodied.core.space import Space
+from embodied.run.train import train
+
+DEFAULTS = {
+    "logdir": "",
+    "batch_size": 4,
+    "batch_length": 8,
+    "report_length": 8,
+    "consec_report": 1,
+    "replay_context": 1,
+    "steps": 1000,
+    "duration": 0.0,
+    "train_ratio": 16.0,
+    "log_every": 120.0,
+    "report_every": 0.0,
+    "save_every": 900.0,
+    "envs": 4,
+    "report_batches": 1,
+    "from_checkpoint": "",
+    "from_checkpoint_regex": "",
+    "usage": {"psutil": True},
+    "parallel": "auto",
+    "env_timeout": 60.0,
+    "keep": 2,
+    "keep_every": 0,
+    "deterministic": True,
+    "picture_every": 10,
+    # Of the parts below.
+    "length": 37,
+    "fail_at": 0,
+    "update_seconds": 0.0,
+    "hang": "",
+}
+
+
+class Walk(Env):
+    """Pays 1 per step and shows its step and the last action."""
+
+    def __init__(self, args, index):
+        self._args, self._index = args, index
+        self._count, self._done, self._steps = 0, True, 0
+
+    @property
+    def obs_space(self):
+        return {
+            "count": Space(np.float32),
+            "reward": Space(np.float32),
+            "is_first": Space(bool),
+            "is_last": Space(bool),
+            "is_terminal": Space(bool),
+            "log/coins": Space(np.float32),
+        }
+
+    @property
+    def act_space(self):
+        return {"action": Space(np.float32, (2,), -1, 1), "reset": Space(bool)}
+
+    def step(self, action):
+        self._steps += 1
+        if self._args.fail_at < 0 and self._steps == -self._args.fail_at:
+            time.sleep(600)
+        if self._args.fail_at and self._index == 2 and self._steps == self._args.fail_at:
+            raise ZeroDivisionError("the env is broken")
+        first = bool(action["reset"]) or self._done
+        self._count = 0 if first else self._count + 1
+        self._done = self._count == self._args.length
+        return {
+            "count": np.float32(self._count),
+            "reward": np.float32(not first),
+            "is_first": first,
+            "is_last": self._done,
+            "is_terminal": self._done,
+            "log/coins": np.float32(2),
+        }
+
+
+class Counting(Agent):
+    """Counts its updates; its loss mixes what it has seen, so that any difference shows."""
+
+    def __init__(self, args):
+        self._args = args
+        self._params = np.zeros(4, np.float32)
+        self._rng = np.random.default_rng(0)
+        self._updates = 0
+        if args.hang == "setup":
+            _hang()
+
+    @property
+    def ext_space(self):
+        return {"latent": Space(np.float32, (3,)), "stepid": Space(np.uint8, (20,))}
+
+    def init_policy(self, batch_size):
+        return 0
+
+    def init_train(self, batch_size):
+        return 0
+
+    def init_report(self, batch_size):
+        return 0
+
+    def policy(self, carry, obs, mode="train"):
+        assert not any(key.startswith("log/") for key in obs)
+        size = len(obs["is_first"])
+        actions = {"action": self._rng.uniform(-1, 1, (size, 2)).astype(np.float32)}
+        return carry + 1, actions, {"latent": np.full((size, 3), self._updates, np.float32)}
+
+    def train(self, carry, data):
+        if self._args.update_seconds:
+            time.sleep(self._args.update_seconds)
+        self._updates += 1
+        seen = float(data["count"].sum() + data["latent"].sum() + data["action"].sum())
+        self._params = np.float32(0.9) * self._params + np.float32(0.1 * seen)
+        latent = np.full((*data["reward"].shape, 3), self._updates, np.float32)
+        outs = {"replay": {"stepid": data["stepid"], "latent": latent}}
+        with (pathlib.Path(self._args.logdir) / "losses.txt").open("a") as file:
+            file.write(f"{self._updates} {self._params[0]!r}\n")
+        return carry + 1, outs, {"loss/sum": self._params[0], "opt/updates": self._updates}
+
+    def report(self, carry, data):
+        video = np.zeros((3, 8, 8, 3), np.uint8)
+        return carry, {"openloop/image": video, "loss/count": float(data["count"].mean())}
+
+    def stream(self, source):
+        return source
+
+    def save(self):
+        rng = self._rng.bit_generator.state
+        return {"params": {"w": self._params}, "rng": rng, "updates": self._updates}
+
+    def load(self, data, regex=None):
+        self._params = data["params"]["w"]
+        if regex is None:
+            self._rng.bit_generator.state = data["rng"]
+            self._updates = data["updates"]
+
+
+class Batches(Stream):
+    """Draws a batch whenever one is asked for."""
+
+    def __init__(self, draw):
+        self._draw = draw
+
+    def __next__(self):
+        return self._draw()
+
+    def save(self):
+        return None
+
+    def load(self, state):
+        pass
+
+
+def make_replay(args):
+    return Replay(
+        args.batch_length + args.replay_context,
+        capacity=100_000,
+        directory=pathlib.Path(args.logdir) / "replay",
+        online=True,
+        continue_streams=True,  # After a restart, every environment begins an episode.
+    )
+
+
+def make_stream(args, replay, mode):
+    return Batches(functools.partial(replay.sample, args.batch_size, mode))
+
+
+def make_logger(args):
+    outputs = [
+        TerminalOutput("score|loss"),
+        JSONLOutput(args.logdir, "metrics.jsonl"),
+        JSONLOutput(args.logdir, "scores.jsonl", "^episode/score$"),
+        ScopeOutput(args.logdir),
+    ]
+    return Logger(Counter(), outputs, multiplier=2)
+
+
+def main(options):
+    args = Config(DEFAULTS).update(options)
+    parts = (Counting, make_replay, Walk, make_stream, make_logger)
+    train(*(functools.partial(part, args) for part in parts), args)
+
+
+def _hang():
+    """Stay in native code where Python cannot handle signals, like a compiler."""
+    print("Hanging now.", flush=True)
+    libc = ctypes.CDLL(None)
+    thread = threading.Thread(target=libc.sleep, args=(600,), daemon=True)
+    thread.start()
+    libc.pthread_join(ctypes.c_ulong(thread.ident or 0), None)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
