@@ -166,16 +166,18 @@ def _value_limits(panel: Panel) -> tuple[float, float]:
 
 
 def _draw_counts(axes: Axes, panel: Panel, styles: Styles, first: bool) -> None:
-    """Draw the number of seeds per point; equal counts are set apart by a hair."""
-    most = max((int(curve.seeds.max()) for curve in panel.curves), default=1)
+    """Draw the number of seeds per point; equal counts show as stripes in one another."""
+    maxima = [int(curve.seeds.max()) for curve in panel.curves]
+    most = max(maxima, default=1)
     for index, curve in enumerate(panel.curves):
         known = np.isfinite(curve.mean)
-        shift = 0.04 * most * (index - (len(panel.curves) - 1) / 2)
+        covering = maxima[index + 1 :].count(maxima[index])  # Later lines at the same height.
         axes.plot(
             curve.xs[known],
-            curve.seeds[known] + shift,
+            curve.seeds[known],
             drawstyle="steps-pre",
-            linewidth=0.8,
+            linewidth=min(0.9 + 0.8 * covering, 4.0),
+            solid_capstyle="butt",
             marker="o" if known.sum() == 1 else "",
             markersize=2,
             **styles[curve.label],
