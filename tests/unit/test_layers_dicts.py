@@ -92,8 +92,8 @@ def test_dict_embed_offsets_and_missing_keys(impl):
     embed = nn.DictEmbed(spaces, 4, impl=impl, squish=nn.symlog, name="m")
     fn = lambda xs: embed(xs)  # noqa: E731
     xs = {"a": jnp.array([[3, 5], [4, 3]]), "b": jnp.full((2, 2, 2), -jnp.inf)}
-    state = nj.init(fn)({}, xs, seed=0)
-    y = nj.pure(fn)(state, xs)[1]
+    state = jax.jit(lambda xs: nj.init(fn)({}, xs, seed=0))(xs)
+    y = jax.jit(nj.pure(fn))(state, xs)[1]
     first, second = (
         state["m/a/table"] if impl == "lookup" else state["m/a/kernel"].reshape((2, 3, 4))
     )

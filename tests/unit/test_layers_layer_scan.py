@@ -32,6 +32,10 @@ class Loop(nj.Module):
         return x
 
 
+def create(fn, *args, state=(), seed=0):
+    return jax.jit(lambda state, args: nj.init(fn)(state, *args, seed=seed))(dict(state), args)
+
+
 def unstack(state, count):
     result = {k: v for k, v in state.items() if not k.startswith("m/layer/")}
     for key, value in state.items():
@@ -46,7 +50,7 @@ def test_values_and_gradients_equal_those_of_a_loop(unroll):
     x, scale = jnp.asarray(np.random.default_rng(0).normal(size=(2, 4)), jnp.float32), 0.5
     scanned = nn.LayerScan(Residual, 3, 4, unroll=unroll, name="m")
     looped = Loop(3, 4, name="m")
-    state = nj.init(lambda x: scanned(x, scale))({}, x, seed=0)
+    state = create(lambda x: scanned(x, scale), x)
     assert state["m/layer/mlp/linear0/kernel"].shape == (3, 4, 4)
 
     def loss(state, layer):
@@ -63,11 +67,11 @@ def test_values_and_gradients_equal_those_of_a_loop(unroll):
 
 def test_layers_are_initialised_like_single_ones():
     layer = nn.LayerScan(nn.Linear, 4, 256, name="m")
-    state = nj.init(lambda x: layer(x))({}, jnp.ones((1, 256)), seed=0)
+    state = create(lambda x: layer(x), jnp.ones((1, 256)))
     kernel = np.asarray(state["m/layer/kernel"])
     np.testing.assert_allclose(kernel.std((1, 2)), 1 / 16, rtol=0.03)
     assert not np.allclose(kernel[0], kernel[1])
-    again = nj.init(lambda x: layer(x))(state, jnp.ones((1, 256)), seed=1)
+    again = create(lambda x: layer(x), jnp.ones((1, 256)), state=state, seed=1)
     np.testing.assert_array_equal(again["m/layer/kernel"], kernel)
 
 
@@ -84,7 +88,7 @@ def test_inside_grad_scan_and_jit_with_an_outer_module():
         return nj.grad(rollout, [layer, outer])(x)
 
     x = jnp.ones((2, 4))
-    state = nj.init(train)({}, x, seed=0)
+    state = create(train, x)
     assert set(state) == {
         "outer/kernel", "outer/bias", "m/layer/mlp/linear0/kernel", "m/layer/mlp/linear0/bias",
         "m/layer/mlp/norm0/scale",
@@ -104,8 +108,9 @@ def test_random_keys_differ_between_layers():
 
     layer = nn.LayerScan(Add, 4, name="m")
     tree = (jnp.int32(0), jnp.zeros(4))
-    state = nj.init(lambda tree: layer(tree))({}, tree, seed=0)
-    _, (total, draws) = nj.pure(lambda tree: layer(tree))(state, tree, seed=0)
+    state = create(lambda tree: layer(tree), tree)
+    run = jax.jit(lambda tree: nj.pure(lambda tree: layer(tree))(state, tree, seed=0))
+    _, (total, draws) = run(tree)
     assert total == 4 and len(set(np.asarray(draws).tolist())) == 4
 
 
@@ -113,6 +118,6 @@ def test_wrong_counts_are_errors():
     with pytest.raises(ValueError, match="0 layers, expected at least one"):
         nn.LayerScan(nn.Linear, 0, 4, name="m")
     x = jnp.ones((1, 4))
-    state = nj.init(lambda x: nn.LayerScan(nn.Linear, 2, 4, name="m")(x))({}, x, seed=0)
+    state = create(lambda x: nn.LayerScan(nn.Linear, 2, 4, name="m")(x), x)
     with pytest.raises(ValueError, match="has 3 layers"):
         nj.pure(lambda x: nn.LayerScan(nn.Linear, 3, 4, name="m")(x))(state, x)
