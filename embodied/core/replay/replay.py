@@ -77,7 +77,9 @@ class Replay:
         self.name = name
         self._continue_streams = continue_streams
         self._folder = None if directory is None else ReplayFolder(directory)
-        self._store = Store(length, capacity, chunksize, online, selector or Uniform(seed))
+        # An empty selector is false, so `or` would not do.
+        selector = Uniform(seed) if selector is None else selector
+        self._store = Store(length, capacity, chunksize, online, selector)
         self._schema: Schema | None = None
         self._counts = dict.fromkeys(("inserts", "samples", "updates"), 0)
         self._lock = threading.Lock()
@@ -186,8 +188,8 @@ class Replay:
             inserts = counts["inserts"]
             return {
                 "items": len(self._store.items),
-                "chunks": len(self._store.chunks),
-                "streams": len(self._store.streams),
+                "chunks": sum(chunk.length > 0 for chunk in self._store.chunks.values()),
+                "streams": sum(stream.end > 0 for stream in self._store.streams.values()),
                 "ram_gb": sum(chunk.nbytes for chunk in self._store.chunks.values()) / 1024**3,
                 **counts,
                 "replay_ratio": self.length * counts["samples"] / inserts if inserts else 0.0,
