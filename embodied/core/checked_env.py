@@ -56,7 +56,7 @@ class CheckedEnv:
             self.act_space: dict[str, Space] = dict(self._env.act_space)
             _check_declared(spaces, self.act_space)
         except (Exception, SystemExit) as error:
-            raise self._failure(error) from error
+            raise self.failure(error) from error
         self.obs_space = {k: v for k, v in spaces.items() if not k.startswith("log/")}
         self.log_space = {k: v for k, v in spaces.items() if k.startswith("log/")}
         self._check = SpacesCheck(spaces, "observation")
@@ -72,14 +72,15 @@ class CheckedEnv:
             obs = self._env.step(action)
             self._check(obs)
         except (Exception, SystemExit) as error:
-            raise self._failure(error) from error
+            raise self.failure(error) from error
         return obs
 
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
 
-    def _failure(self, error: BaseException) -> WorkerError:
+    def failure(self, error: BaseException) -> WorkerError:
+        """Return the error to raise for what went wrong at the current step."""
         if isinstance(error, SpaceError):
             return WorkerError(self._index, self._steps, str(error))
         text = "".join(traceback.format_exception(error)).rstrip()

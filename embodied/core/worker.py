@@ -1,5 +1,6 @@
 """Program of one environment worker process; the driver's side is `worker_process`."""
 
+import atexit
 import contextlib
 import faulthandler
 import os
@@ -38,6 +39,10 @@ def main(requests: int, replies: int, lifeline: int) -> None:
     except BrokenPipeError:
         # The driver hung up while this worker was stepping, which is one way of closing.
         pass
+    except Exception as error:
+        if env is None:
+            raise
+        _send_object(replies, env.failure(error))
     finally:
         # Before the environment, whose cleaning up can take long, so that the driver notices.
         os.close(replies)
@@ -46,26 +51,38 @@ def main(requests: int, replies: int, lifeline: int) -> None:
 
 
 def _detach(requests: int, replies: int, lifeline: int) -> None:
-    """Make the worker's life depend on the driver alone."""
+    """Make the life of the worker, and of what its environment starts, depend on the driver."""
     faulthandler.enable()
+    # Registered first and therefore called last.
+    atexit.register(_exit_group)
     # Ctrl-C and the SIGTERM of a job scheduler reach every process of a run, but only the driver's
     # knows what to do. A handler, unlike SIG_IGN, is not inherited by what the environment starts.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore_signal)
 
-    def close_pipes() -> None:
+    def detach_fork() -> None:
+        atexit.unregister(_exit_group)
         for descriptor in (requests, replies, lifeline):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
-    # Processes that the environment forks must not keep the pipes open when this one has died.
-    os.register_at_fork(after_in_child=close_pipes)
+    # Processes that the environment forks must not keep the pipes open when this one has died, nor
+    # end this one when they exit.
+    os.register_at_fork(after_in_child=detach_fork)
     threading.Thread(target=_end_with_driver, args=(lifeline,), daemon=True).start()
 
 
 def _end_with_driver(lifeline: int) -> None:
-    """Kill this worker and all that its environment started once the driver's process is gone."""
+    """Kill the process group once the driver's process is gone, even if the environment hangs."""
     os.read(lifeline, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _exit_group() -> None:
+    """Exit together with everything that the environment started."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

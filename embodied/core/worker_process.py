@@ -14,9 +14,12 @@ import cloudpickle
 from embodied.core.checked_env import WorkerError
 from embodied.core.layout import write_all
 
-_BOOTSTRAP = (
-    "import sys; sys.path[:] = {path!r}; from embodied.core.worker import main; main{fds!r}"
-)
+_BOOTSTRAP = """\
+import sys
+sys.path[:], sys.argv[:] = {path!r}, {argv!r}
+from embodied.core.worker import main
+main{descriptors!r}
+"""
 
 # One thread per worker, as there is a worker per environment, and no accelerator. The user's win.
 _VARIABLES = {
@@ -30,9 +33,9 @@ _VARIABLES = {
 class WorkerProcess:
     """A process with one environment, and the driver's ends of the two pipes to it.
 
-    The process is a fresh interpreter (not a fork) with the module search path of this one. It has
-    a process group of its own, so that Ctrl-C does not reach it and so that whatever the
-    environment starts ends with it.
+    The process is a fresh interpreter (not a fork) with the module search path and the arguments of
+    this one. It has a process group of its own, so that Ctrl-C does not reach it and so that
+    whatever the environment starts ends with it.
 
     Attributes:
         index: Number of the worker.
@@ -56,7 +59,7 @@ class WorkerProcess:
         self.replies, ours = os.pipe()
         os.set_blocking(self.replies, False)
         descriptors = (theirs, ours, lifeline)
-        code = _BOOTSTRAP.format(path=sys.path, fds=descriptors)
+        code = _BOOTSTRAP.format(path=sys.path, argv=sys.argv, descriptors=descriptors)
         flags = [f"-W{option}" for option in sys.warnoptions]
         # A file rather than a pipe, so that a large constructor does not wait for a slow start.
         with tempfile.TemporaryFile() as stdin:
