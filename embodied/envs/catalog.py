@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from embodied.envs import dmc_tasks, dummy, toy
+from embodied.envs import atari_games, dmc_tasks, dummy, toy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +59,24 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=dmc_tasks.names(),
             example="dmc_walker_walk",
             hint="Pictures need OpenGL: libegl1 libgl1-mesa-dri or libosmesa6.",
+        ),
+        "atari": Suite(
+            module="embodied.envs.atari",
+            name="Atari",
+            extra="atari",
+            requires=("ale_py", "PIL"),
+            tasks=atari_games.names(),
+            example="atari_pong",
+            hint="ROMs are part of ale-py.",
+        ),
+        "atari100k": Suite(
+            module="embodied.envs.atari",
+            name="Atari",
+            extra="atari",
+            requires=("ale_py", "PIL"),
+            tasks=atari_games.names(),
+            example="atari100k_pong",
+            hint="The same games with the options of the block env.atari100k.",
         ),
         "gymnasium": Suite(
             module="embodied.envs.from_gymnasium",
