@@ -125,7 +125,7 @@ def test_stopping_at_the_start_of_episodes_and_continuing_changes_nothing(tmp_pa
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_saves_and_ends(tmp_path, number):
-    options = {"steps": 10**6, "log_every": 0.2}
+    options = {"steps": 10**6, "log_every": 0.2, "deterministic": False}
     with started(tmp_path, r"\| [1-9]\d* updates", **options) as process:
         process.send_signal(number)
         output = process.stdout.read()

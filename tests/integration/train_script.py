@@ -12,11 +12,12 @@ import numpy as np
 
 from embodied.core.config import Config
 from embodied.core.counter import Counter
-from embodied.core.interfaces import Agent, Env, Stream
+from embodied.core.interfaces import Agent, Env
 from embodied.core.logger import Logger
 from embodied.core.outputs import JSONLOutput, ScopeOutput, TerminalOutput
 from embodied.core.replay.replay import Replay
 from embodied.core.space import Space
+from embodied.core.streams import Prefetch, Stateless
 from embodied.run.train import train
 
 DEFAULTS = {
@@ -139,7 +140,7 @@ class Counting(Agent):
         return carry, {"openloop/image": video, "loss/count": float(data["count"].mean())}
 
     def stream(self, source):
-        return source
+        return Prefetch(source, deterministic=self._args.deterministic)
 
     def save(self):
         rng = self._rng.bit_generator.state
@@ -150,22 +151,6 @@ class Counting(Agent):
         if regex is None:
             self._rng.bit_generator.state = data["rng"]
             self._updates = data["updates"]
-
-
-class Batches(Stream):
-    """Draws a batch whenever one is asked for."""
-
-    def __init__(self, draw):
-        self._draw = draw
-
-    def __next__(self):
-        return self._draw()
-
-    def save(self):
-        return None
-
-    def load(self, state):
-        pass
 
 
 def make_replay(args):
@@ -179,7 +164,7 @@ def make_replay(args):
 
 
 def make_stream(args, replay, mode):
-    return Batches(functools.partial(replay.sample, args.batch_size, mode))
+    return Stateless(replay.sample, args.batch_size, mode)
 
 
 def make_logger(args):
