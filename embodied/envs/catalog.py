@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from embodied.envs import atari_games, dmc_tasks, dummy, toy
+from embodied.envs import atari_games, crafter, dmc_tasks, dummy, toy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +77,15 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=atari_games.names(),
             example="atari100k_pong",
             hint="The same games with the options of the block env.atari100k.",
+        ),
+        "crafter": Suite(
+            module="embodied.envs.crafter",
+            name="Crafter",
+            extra="crafter",
+            requires=("crafter",),
+            tasks=crafter.TASKS,
+            example="crafter_reward",
+            hint="Survival with 22 achievements.",
         ),
         "gymnasium": Suite(
             module="embodied.envs.from_gymnasium",

@@ -98,7 +98,7 @@ def test_time_limit_is_not_terminal_and_the_same_in_every_episode(length, repeat
     assert all((image == first[0]).all() for image in first)
 
 
-def lives(mode, steps=2000):
+def lives(mode, steps=1200):
     """Number of last, terminal and restarted steps of random breakout, which has 5 lives."""
     options = {"sticky": False, "noops": 0, "size": (16, 16), "lives": mode, "autostart": True}
     seen = play(registry.make("atari_breakout", options | {"actions": "needed"}), steps)
