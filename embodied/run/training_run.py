@@ -190,7 +190,8 @@ class TrainingRun:
 
     def _make_checkpoint(self) -> Checkpoint:
         args = self._args
-        checkpoint = Checkpoint(Path(args.logdir) / "ckpt", args.keep, args.keep_every)
+        folder = Path(args.logdir) / "ckpt"
+        checkpoint = Checkpoint(folder, args.keep, args.keep_every, config=args.flat)
         checkpoint.register("step", self.step)
         checkpoint.register("agent", self._agent)
         checkpoint.register("replay", self._replay)

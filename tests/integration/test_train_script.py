@@ -75,9 +75,13 @@ def losses(logdir):
     return {int(number): value for number, value in rows}
 
 
-def latest_step(logdir):
+def manifest(logdir):
     name = (logdir / "ckpt" / "latest").read_text()
-    return json.loads((logdir / "ckpt" / name / "manifest.json").read_text())["step"]
+    return json.loads((logdir / "ckpt" / name / "manifest.json").read_text())
+
+
+def latest_step(logdir):
+    return manifest(logdir)["step"]
 
 
 def last_metrics(logdir, key="replay/items"):
@@ -88,6 +92,7 @@ def test_budget_then_resume(tmp_path):
     output = run(tmp_path, steps=3000)
     assert "Ended at step 3,000 (6,000 frames)" in output
     assert latest_step(tmp_path) == 3000
+    assert manifest(tmp_path)["config"]["usage.psutil"] is True
     first = last_metrics(tmp_path)
     assert first["step"] == 6000  # Frames: two per agent step.
     # One update when there are 32 items, 4 x 8 steps after the windows began to fill, then 1/2.
