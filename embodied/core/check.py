@@ -40,7 +40,8 @@ class SpacesCheck:
         Raises:
             SpaceError: Naming the first key that does not fit, what was expected and what was got.
         """
-        if not isinstance(values, Mapping):
+        # The exact type first, since asking the abstract class takes as long as checking a value.
+        if type(values) is not dict and not isinstance(values, Mapping):
             message = f"expected a dict with keys {list(self._spaces)}, got {_describe(values)}"
             raise SpaceError(f"Invalid {self._what}: {message}.")
         found = 0

@@ -65,12 +65,16 @@ class CheckedEnv:
         """Step the environment.
 
         Raises:
-            WorkerError: If the environment raises or its observation does not fit its spaces.
+            WorkerError: If the environment raises, its observation does not fit its spaces or a
+                reset does not start an episode.
         """
         self._steps += 1
         try:
             obs = self._env.step(action)
             self._check(obs)
+            if action["reset"] and not obs["is_first"]:
+                message = "key 'is_first': expected True after a reset, got False"
+                raise SpaceError(f"Invalid observation: {message}.")
         except (Exception, SystemExit) as error:
             raise self.failure(error) from error
         return obs

@@ -10,8 +10,11 @@ from embodied.core.space import Space
 
 
 def row_dtype(spaces: Mapping[str, Space]) -> np.dtype:
-    """Structured dtype with one aligned field per key."""
-    return np.dtype([(key, x.dtype, x.shape) for key, x in spaces.items()], align=True)
+    """Structured dtype with one aligned field per key.
+
+    Sorted, since environments with the same spaces may declare them in different order.
+    """
+    return np.dtype([(key, x.dtype, x.shape) for key, x in sorted(spaces.items())], align=True)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
@@ -49,7 +52,7 @@ class Reply:
         self.size = self.HEADER + obs_dtype.itemsize + (log_dtype.itemsize if log_space else 0)
         self._log_offset = self.HEADER + obs_dtype.itemsize
         self._obs_dtype, self._log_dtype = obs_dtype, log_dtype
-        self._log_keys = list(log_space)
+        self._log_keys = sorted(log_space)
 
     def packer(self) -> "ReplyPacker":
         """Return the writing side with memory of its own."""
@@ -103,5 +106,5 @@ class ReplyPacker:
 
 
 def _log_dtype(log_space: Mapping[str, Space]) -> np.dtype:
-    fields = [(key, x.dtype, x.shape) for key, x in log_space.items()]
+    fields = [(key, x.dtype, x.shape) for key, x in sorted(log_space.items())]
     return np.dtype([("present", bool, (len(log_space),)), *fields], align=True)

@@ -68,7 +68,7 @@ class ProcessEnv(Env):
 
     @property
     def obs_space(self):
-        return {
+        spaces = {
             "image": Space(np.uint8, (self.image, self.image, 3)),
             "vector": Space(np.float32, (3,)),
             "half": Space(ml_dtypes.bfloat16, (2, 2)),
@@ -81,14 +81,17 @@ class ProcessEnv(Env):
             "is_last": Space(bool),
             "is_terminal": Space(bool),
         }
+        # The order of declaration must not matter.
+        return dict(reversed(spaces.items())) if self.worker % 2 else spaces
 
     @property
     def act_space(self):
-        return {
+        spaces = {
             "move": Space(np.float32, (3,), -1, 1),
             "button": Space(np.int32, (), 0, 4),
             "reset": Space(bool),
         }
+        return dict(reversed(spaces.items())) if self.worker % 2 else spaces
 
     def step(self, action):
         self.steps += 1

@@ -223,6 +223,12 @@ def test_invalid_observations_stop_at_the_first_occurrence():
     assert np.isfinite(stored).all()
 
 
+def test_a_reset_must_start_an_episode():
+    driver = Driver(make_failing(1, {"is_first": np.bool_(False)}), parallel=False)
+    with pytest.raises(WorkerError, match=r"worker 2 .* 'is_first': expected True after a reset"):
+        collect(driver, steps=1000)
+
+
 class Undeclared(CountingEnv):
     """Has changed spaces."""
 

@@ -23,7 +23,8 @@ class RestartOnException(Wrapper):
     restarts so far. Waiting doubles with each failure within the window. An error in the first
     construction is not caught, since it will not go away.
 
-    To restart on invalid observations as well, construct the environment with `CheckSpaces` inside.
+    A timeout of the driver must be longer than the waiting. To restart on invalid observations as
+    well, construct the environment with `CheckSpaces` inside.
     """
 
     KEY = "log/restarts"
