@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from embodied.envs import atari_games, crafter, dmc_tasks, dummy, toy
+from embodied.envs import atari_games, bsuite, crafter, dmc_tasks, dummy, pinpad, toy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +86,22 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=crafter.TASKS,
             example="crafter_reward",
             hint="Survival with 22 achievements.",
+        ),
+        "bsuite": Suite(
+            module="embodied.envs.bsuite",
+            name="BSuite",
+            extra="bsuite",
+            requires=("bsuite", "dm_env"),
+            tasks=bsuite.names(),
+            example="bsuite_catch/0",
+            hint="Experiments with 17 to 23 settings each; mnist downloads its data.",
+        ),
+        "pinpad": Suite(
+            module="embodied.envs.pinpad",
+            name="PinPad",
+            tasks=tuple(pinpad.TASKS),
+            example="pinpad_three",
+            hint="Step on pads in the right order.",
         ),
         "gymnasium": Suite(
             module="embodied.envs.from_gymnasium",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,8 +24,8 @@ from embodied.envs.errors import EnvError, MissingExtra, UnknownOption, UnknownT
 
 #: The suite of an import path, whose config block holds the constructor arguments.
 CUSTOM = "custom"
-#: Keywords that `make` fills in by itself where a constructor has them.
-INSTANCE = ("seed", "index")
+#: Characters per line of `listing`.
+LINE_LENGTH = 100
 
 
 def make(
@@ -136,7 +137,15 @@ def listing() -> str:
         lines.append(f"{suite} ({state}). {entry.hint}")
         if entry.tasks is None:
             lines.append(f"  any, for example {entry.example}")
-        lines += [f"  {suite}_{name}" for name in entry.tasks or ()]
+        names = " ".join(f"{suite}_{name}" for name in entry.tasks or ())
+        lines += textwrap.wrap(
+            names,
+            LINE_LENGTH,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     lines.append("package.module:Name (any environment by import path, arguments in env.custom)")
     return "\n".join(lines)
 

@@ -95,9 +95,11 @@ def test_listing_has_every_task_and_all_of_them_pass_the_check():
     names = registry.tasks()
     assert len(names) == len(set(names))
     text = registry.listing()
+    words = set(text.split())
+    assert max(len(line) for line in text.splitlines()) <= 100
     for name in names:
         registry.check_task(name)
-        assert f"  {name}\n" in text + "\n"
+        assert name in words
     for suite in catalog.SUITES:
         assert suite in text
 
