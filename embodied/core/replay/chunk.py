@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.replay.schema import STEPID_BYTES, Schema
+from embodied.core.replay.schema import STEPID_BYTES, Schema, SchemaError, has_nan
 
 
 class Chunk:
@@ -33,6 +33,7 @@ class Chunk:
     __slots__ = (
         "_columns",
         "_float_blocks",
+        "_float_keys",
         "_packed",
         "_record",
         "address",
@@ -82,6 +83,7 @@ class Chunk:
         self._columns = [np.empty((rows, *field.shape), field.dtype) for field in schema.columns]
         self._fill_stepids()
         self.fields = self._views()
+        self._float_keys = {field.key for field in schema.fields if field.floating}
         self._float_blocks = self._find_float_blocks()
         self.nbytes = schema.step_bytes * rows + self.serials.nbytes
 
@@ -96,10 +98,11 @@ class Chunk:
         index = self.length
         if packed:
             self._packed[index] = packed
-        for target, value in zip(self._columns, columns, strict=True):
+        for target, value in zip(self._columns, columns):  # noqa: B905 (costs time)
             target[index] = value
         for block in self._float_blocks:
             row = block[index]
+            # A NaN counts as the largest element; seeking it is the quickest test there is.
             largest = row[row.argmax()]
             if largest != largest:
                 return False
@@ -125,7 +128,14 @@ class Chunk:
                 target[...] = source[start:stop]
 
     def overwrite(self, start: int, stop: int, values: Mapping[str, np.ndarray]) -> None:
-        """Replace values of steps `start` to `stop - 1` for some keys, arrays [steps, ...]."""
+        """Replace values of steps `start` to `stop - 1` for some keys, arrays [steps, ...].
+
+        Raises:
+            SchemaError: If a float is NaN. Nothing is changed.
+        """
+        for key, value in values.items():
+            if key in self._float_keys and has_nan(value.reshape(-1)):
+                raise SchemaError(f"Got NaN in an update of key '{key}', expected numbers.")
         with self.lock:
             for key, value in values.items():
                 self.fields[key][start:stop] = value

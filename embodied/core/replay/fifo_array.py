@@ -38,10 +38,11 @@ class FifoArray:
 
     def append(self, value: Any) -> None:
         """Append one entry."""
-        if self.stop - self.first > self._mask:
+        stop = self.stop
+        if stop - self.first > self._mask:
             self._grow(1)
-        self._data[self.stop & self._mask] = value
-        self.stop += 1
+        self._data[stop & self._mask] = value
+        self.stop = stop + 1
 
     def extend(self, values: np.ndarray) -> None:
         """Append many entries in order."""
@@ -56,11 +57,11 @@ class FifoArray:
         Raises:
             IndexError: If there is none.
         """
-        if self.first == self.stop:
+        first = self.first
+        if first == self.stop:
             raise IndexError("Got popleft of an empty array, expected at least one entry.")
-        value = self._data[self.first & self._mask].item()
-        self.first += 1
-        return value
+        self.first = first + 1
+        return self._data.item(first & self._mask)
 
     def drop_before(self, number: int) -> None:
         """Remove all entries below a number."""
@@ -68,7 +69,7 @@ class FifoArray:
 
     def get(self, number: int) -> Any:
         """Return one present entry as a Python number."""
-        return self._data[number & self._mask].item()
+        return self._data.item(number & self._mask)
 
     def take(self, numbers: np.ndarray) -> np.ndarray:
         """Return a copy of the present entries with these numbers."""

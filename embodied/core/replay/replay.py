@@ -81,7 +81,8 @@ class Replay:
         selector = Uniform(seed) if selector is None else selector
         self._store = Store(length, capacity, chunksize, online, selector)
         self._schema: Schema | None = None
-        self._counts = dict.fromkeys(("inserts", "samples", "updates"), 0)
+        self._counts = {"samples": 0, "updates": 0}
+        self._counted_from = 0
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
         self._waiting = 0
@@ -96,6 +97,11 @@ class Replay:
     def schema(self) -> Schema | None:
         """What a step consists of, None before the first step."""
         return self._schema
+
+    @property
+    def queued(self) -> int:
+        """Number of fresh windows in the online queue."""
+        return len(self._store.queue)
 
     def add(self, step: Mapping[str, Any], worker: int = 0) -> None:
         """Append a step to the stream of a worker.
@@ -112,7 +118,6 @@ class Replay:
         packed, columns = schema.pack(step, worker)
         with self._lock:
             stored = self._store.add(schema, packed, columns, worker)
-            self._counts["inserts"] += stored
             if self._waiting and len(self._store.items):
                 self._filled.notify_all()
         if not stored:
@@ -144,7 +149,7 @@ class Replay:
             addresses = self._store.pop_online(batch) if mode == "train" else []
             if len(addresses) < batch:
                 addresses += self._store.draw(batch - len(addresses))
-            segments = self._store.locate(addresses, self.length)
+            segments = self._store.locate(enumerate(addresses), self.length)
             self._counts["samples"] += batch if mode == "train" else 0
         return annotate(assemble(segments, batch, self.length))
 
@@ -158,7 +163,7 @@ class Replay:
 
         Raises:
             SchemaError: If a key, dtype or shape is not that of the stored steps, or a float is
-                NaN. Nothing is changed.
+                NaN. Rows before the one with NaN are updated, nothing else is changed.
         """
         stepid = np.asarray(data["stepid"])
         if stepid.dtype != np.uint8 or stepid.ndim != 3 or stepid.shape[2] != STEPID_BYTES:
@@ -185,12 +190,14 @@ class Replay:
         """
         with self._lock:
             counts, self._counts = self._counts, dict.fromkeys(self._counts, 0)
-            inserts = counts["inserts"]
+            inserts = self._store.serial - self._counted_from
+            self._counted_from = self._store.serial
             return {
                 "items": len(self._store.items),
                 "chunks": sum(chunk.length > 0 for chunk in self._store.chunks.values()),
                 "streams": sum(stream.end > 0 for stream in self._store.streams.values()),
                 "ram_gb": sum(chunk.nbytes for chunk in self._store.chunks.values()) / 1024**3,
+                "inserts": inserts,
                 **counts,
                 "replay_ratio": self.length * counts["samples"] / inserts if inserts else 0.0,
             }
@@ -229,6 +236,7 @@ class Replay:
                     "version": STATE_VERSION,
                     "schema": self._schema.to_json() if self._schema else {},
                     "counts": dict(self._counts),
+                    "uncounted": self._store.serial - self._counted_from,
                     **store_state.save_state(self._store),
                 }
                 snapshots = store_state.snapshots(self._store)
@@ -273,10 +281,12 @@ class Replay:
                 self._schema = schema
                 last = max((int(part.serials[-1]) for part in stored), default=-1)
                 self._store.serial = max(self._store.serial, last + 1)
+                self._counted_from = self._store.serial
                 store_state.adopt(self._store, chains, chunks)
                 if state is not None:
                     self._counts = {key: int(state["counts"][key]) for key in self._counts}
                     store_state.load_state(self._store, state, self._continue_streams)
+                    self._counted_from = self._store.serial - int(state["uncounted"])
                 self._filled.notify_all()
 
     def _first_schema(self, step: Mapping[str, Any], worker: int) -> Schema:
@@ -312,9 +322,7 @@ class Replay:
             if self._store.address(last[place]) not in (address + steps - 1, None):
                 raise SchemaError(f"Got step ids in row {row} that are not consecutive steps.")
             found[row] = address
-        segments = self._store.locate(found.values(), steps)
-        numbers = list(found)
-        return [part._replace(row=numbers[part.row]) for part in segments], found
+        return self._store.locate(found.items(), steps), found
 
     def _wait_for_item(self) -> None:
         while not len(self._store.items):

@@ -177,7 +177,7 @@ class Schema:
         """Check arrays [*leading, ...] that are to replace stored values of some keys.
 
         Raises:
-            SchemaError: If a key is unknown, a dtype or shape differs, or a float is NaN.
+            SchemaError: If a key is unknown, or a dtype or shape differs.
         """
         values = {}
         for key, entry in entries.items():
@@ -191,8 +191,6 @@ class Schema:
                     f"Got an update of key '{key}' as {value.dtype}{value.shape}, expected "
                     f"{field.dtype}{shape}."
                 )
-            if field.floating and has_nan(value.reshape(-1)):
-                raise SchemaError(f"Got NaN in an update of key '{key}', expected numbers.")
             values[key] = value
         return values
 

@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import sys
 import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -46,6 +47,7 @@ class Store:
         """Create an empty store."""
         self.length = length
         self.capacity = capacity
+        self._capacity = sys.maxsize if capacity is None else capacity
         self.chunksize = chunksize
         self.online = online
         self.selector = selector
@@ -78,11 +80,12 @@ class Store:
         start = end + 1 - self.length
         if start >= 0:
             address = stream.base + start
-            self.items.append(address)
+            items = self.items
+            items.append(address)
             self.selector.insert(address, self.length)
             if self.online and start and end % self.length == 0:
                 self.queue.append(address)
-            if self.capacity is not None and len(self.items) > self.capacity:
+            if items.stop - items.first > self._capacity:
                 self._evict()
         return True
 
@@ -103,10 +106,10 @@ class Store:
                 addresses.append(address)
         return addresses
 
-    def locate(self, addresses: Iterable[int], length: int) -> list[Segment]:
-        """Find the steps of windows, one row per address; a stream's end cuts a window short."""
+    def locate(self, windows: Iterable[tuple[int, int]], length: int) -> list[Segment]:
+        """Find the steps of windows, given as row and address; a stream's end cuts one short."""
         segments: list[Segment] = []
-        for row, address in enumerate(addresses):
+        for row, address in windows:
             stream = self.streams[address >> POSITION_BITS]
             position = address & POSITION_MASK
             segments += stream.segments(row, position, min(length, stream.end - position))
@@ -147,8 +150,9 @@ class Store:
         chunk = stream.retire(address & POSITION_MASK)
         if chunk is not None:
             del self.chunks[chunk.uuid]
-        no_items = stream.first_start + self.length > stream.end
-        if no_items and self.writers.get(stream.worker) is not stream:
+        if stream.first_start + self.length <= stream.end:
+            return
+        if self.writers.get(stream.worker) is not stream:
             for chunk in stream.chunks.values():
                 del self.chunks[chunk.uuid]
             del self.streams[stream.number]

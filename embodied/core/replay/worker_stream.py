@@ -76,8 +76,6 @@ class WorkerStream:
         """Split the window of `length` steps at a position into parts within one chunk."""
         size = self.chunk_size
         number, start = divmod(position, size)
-        if start + length <= size:
-            return [Segment(row, 0, self.chunks[number], start, start + length)]
         parts, time = [], 0
         while time < length:
             count = min(size - start, length - time)
