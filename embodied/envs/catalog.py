@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from embodied.envs import atari_games, bsuite, crafter, dmc_tasks, dummy, pinpad, toy
+from embodied.envs import atari_games, bsuite, crafter, dmc_tasks, dummy, loconav, pinpad, toy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +95,15 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=bsuite.names(),
             example="bsuite_catch/0",
             hint="Experiments with 17 to 23 settings each; mnist downloads its data.",
+        ),
+        "loconav": Suite(
+            module="embodied.envs.loconav",
+            name="LocoNav",
+            extra="dmc",
+            requires=("dm_control",),
+            tasks=loconav.names(),
+            example="loconav_ant_maze_m",
+            hint="Needs OpenGL: libegl1 libgl1-mesa-dri or libosmesa6.",
         ),
         "pinpad": Suite(
             module="embodied.envs.pinpad",

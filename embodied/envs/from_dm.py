@@ -101,7 +101,10 @@ class FromDM(Env):
 def _leaves(
     specs: Mapping[str, Any], make: Callable[..., Leaf], taken: Collection[str], prefix: str
 ) -> list[tuple[str, str, Leaf]]:
-    """List original name, our name and leaf of every array in a dict of specs."""
+    """List original name, our name and leaf of every array in a dict of specs.
+
+    Observations without elements are left out; some bodies have them for sensors they lack.
+    """
     leaves: list[tuple[str, str, Leaf]] = []
     for name, spec in specs.items():
         if not all(hasattr(spec, field) for field in ("dtype", "shape")):
@@ -109,6 +112,8 @@ def _leaves(
                 f"Got {type(spec).__name__} for {name!r}, expected an array spec; flatten nested "
                 "specs into one dict first."
             )
+        if 0 in spec.shape and prefix == "obs":
+            continue
         key = leaf_name(name, taken, prefix)
         if any(key == other for _, other, _ in leaves):
             raise UnsupportedSpace(f"Two arrays would be named {key!r}; rename one of them.")

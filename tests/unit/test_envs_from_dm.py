@@ -29,6 +29,7 @@ class Countdown(dm_env.Environment):
             "mode": specs.BoundedArray((), np.int64, 2, 4, "mode"),
             "camera": specs.BoundedArray((4, 6, 3), np.uint8, 0, 255, "camera"),
             "reward": specs.Array((1,), np.float32, "reward"),
+            "nothing": specs.Array((0,), np.float32, "nothing"),
         }
 
     def action_spec(self):
@@ -47,6 +48,7 @@ class Countdown(dm_env.Environment):
             "mode": 2 + self.left % 3,
             "camera": np.full((4, 6, 3), self.left, np.uint8),
             "reward": np.float32([3]),
+            "nothing": np.zeros(0, np.float32),
         }
 
     def reset(self):
@@ -73,6 +75,7 @@ def test_spaces_and_names():
     assert spaces["camera"] == Space(np.uint8, (4, 6, 3))
     assert spaces["obs_reward"] == Space(np.float32, (1,))
     assert spaces["reward"] == Space(np.float32)
+    assert "nothing" not in spaces
     assert env.act_space["force"] == Space(np.float32, (2,), [-1, -3], [1, 5])
     assert env.act_space["tool"] == Space(np.int32, (), 0, 3)
 
