@@ -117,6 +117,7 @@ def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
         selector=make_selector(config),
         seed=config.seed,
         name=folder,
+        continue_streams=True,  # A resumed run begins with a reset of every environment.
     )
 
 

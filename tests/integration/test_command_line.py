@@ -90,7 +90,7 @@ def test_a_platform_that_is_not_there(tmp_path):
 def test_debug_preset_runs(tmp_path):
     logdir = tmp_path / "run"
     result = run(
-        MAIN, "--configs", "debug", "--run.steps", "600", "--run.log_every", "1",
+        MAIN, "--configs", "debug", "--run.steps", "200", "--env.dummy.length", "40",
         "--logdir", logdir, cwd=tmp_path, timeout=600,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr

@@ -91,6 +91,17 @@ def test_replay_and_streams(config):
     assert report["vector"].shape == (3, 5, 7)
 
 
+def test_resumed_replay_goes_on_where_it_stopped(config):
+    replay = factories.make_replay(config, "replay")
+    fill(config, replay, 30)
+    state = replay.save()
+    resumed = factories.make_replay(config, "replay")
+    resumed.load(state)
+    assert len(resumed) == 22
+    fill(config, resumed, 5)
+    assert len(resumed) == 27
+
+
 def test_consecutive_chunks(config):
     config = config.update({"consec_train": 2, "consec_report": 2, "replay_context": 2})
     replay = factories.make_replay(config, "replay")
