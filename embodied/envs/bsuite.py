@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import io
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from embodied.core.suggest import hint
 from embodied.core.wrappers.base import Wrapper
@@ -50,15 +52,20 @@ def names() -> tuple[str, ...]:
 
 
 class BSuite(Wrapper):
-    """One setting of one experiment. The setting fixes the seed, as the suite's scores demand."""
+    """One setting of one experiment.
 
-    def __init__(self, task: str, results: str = "") -> None:
+    The setting fixes what has to be learned. The seed decides everything else, except in
+    `deep_sea_stochastic`, which the suite does not let us seed.
+    """
+
+    def __init__(self, task: str, results: str = "", seed: int = 0) -> None:
         """Load the experiment.
 
         Args:
           task: `<experiment>/<setting>`, or `<experiment>` for setting 0.
           results: Folder for the suite's own CSV logs, from which it computes its scores; existing
             ones of the same task are replaced. Nothing is written if it is empty.
+          seed: Seed of the experiment.
 
         Raises:
           UnknownTask: There is no such experiment or setting.
@@ -67,14 +74,24 @@ class BSuite(Wrapper):
         if task not in names():
             raise UnknownTask(f"Unknown bsuite task {task!r}.{hint(task, names())}")
         identity = task if "/" in task else f"{task}/0"
-        package = importlib.import_module("bsuite")
         # The suite announces every experiment on the terminal.
         with contextlib.redirect_stdout(io.StringIO()):
-            try:
-                if results:
-                    env = package.load_and_record_to_csv(identity, results, overwrite=True)
-                else:
-                    env = package.load_from_id(identity)
-            except OSError as error:
-                raise EnvError(f"bsuite cannot load {identity!r}: {error}.") from error
+            env = _load(identity, seed)
+            if results:
+                logging = importlib.import_module("bsuite.logging.csv_logging")
+                env = logging.wrap_environment(env, identity, results, overwrite=True)
         super().__init__(FromDM(env, obs_key="vector"))
+
+
+def _load(identity: str, seed: int) -> Any:
+    """Make the dm_env environment of an experiment and setting."""
+    package = importlib.import_module("bsuite.bsuite")
+    settings = dict(importlib.import_module("bsuite.sweep").SETTINGS[identity])
+    experiment = identity.partition("/")[0]
+    factory = package.EXPERIMENT_NAME_TO_ENVIRONMENT[experiment]
+    if "seed" in inspect.signature(factory).parameters:
+        settings["seed"] = seed
+    try:
+        return package.load(experiment, settings)
+    except OSError as error:
+        raise EnvError(f"bsuite cannot load {identity!r}: {error}.") from error

@@ -53,6 +53,23 @@ def test_short_name_is_setting_zero():
     assert (boards[0] == boards[1]).all()
 
 
+@pytest.mark.parametrize("name", OFFLINE)
+def test_seeds(name):
+    def run(seed):
+        env = registry.make(f"bsuite_{name}/3", seed=seed)
+        rng = np.random.default_rng(0)
+        space, seen = env.act_space["action"], []
+        for step in range(60):
+            reset = step == 0 or seen[-1]["is_last"]
+            seen.append(env.step({"action": space.sample(rng), "reset": reset}))
+        return np.stack([np.append(x["vector"], x["reward"]) for x in seen])
+
+    if name != "deep_sea_stochastic":
+        assert (run(1) == run(1)).all()
+    if name in ("catch", "cartpole", "memory_len", "umbrella_length", "bandit_noise"):
+        assert (run(1) != run(2)).any()
+
+
 def test_own_logs(tmp_path):
     env = registry.make("bsuite_catch/3", {"results": str(tmp_path)})
     for step in range(100):
@@ -66,11 +83,11 @@ def test_own_logs(tmp_path):
 def test_unknown_settings_and_missing_data(monkeypatch):
     with pytest.raises(UnknownTask, match="catch"):
         registry.make("bsuite_catch/99")
-    import bsuite
+    from bsuite import bsuite
 
-    def unreachable(identity):
+    def unreachable(name, settings):
         raise OSError("no network")
 
-    monkeypatch.setattr(bsuite, "load_from_id", unreachable)
+    monkeypatch.setattr(bsuite, "load", unreachable)
     with pytest.raises(EnvError, match="no network"):
         registry.make("bsuite_mnist/0")
