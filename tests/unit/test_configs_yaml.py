@@ -1,12 +1,16 @@
+import importlib
+import inspect
 import json
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 from dreamerv3.presets import Presets, find
 from embodied.core.config import ConfigError
+from embodied.envs.catalog import SUITES
 
 # The program has to start on a machine without GPU; see the comments of these options.
 DELIBERATE = {"jax.platform": "auto", "jax.compute_dtype": "auto"}
@@ -171,6 +175,24 @@ def test_paper_presets_change_nothing_else(presets):
         allowed |= set(presets.changes("size200m"))
         changed = {key for key in presets.changes(name) if not key.startswith("env.")}
         assert changed <= allowed
+
+
+def test_options_of_environments_are_their_arguments(presets):
+    for name, suite in SUITES.items():
+        if name == "gymnasium":  # Takes any.
+            continue
+        target = getattr(importlib.import_module(suite.module), suite.name)
+        arguments = dict(list(inspect.signature(target).parameters.items())[1:])
+        options = dict(presets.defaults.env.get(name, {}))
+        assert options.keys() == arguments.keys() - {"seed", "index"}, name
+        for key, value in options.items():
+            assert type(value) is type(arguments[key].default), (name, key)
+
+
+def test_every_suite_has_its_extra():
+    project = tomllib.loads(find().with_name("pyproject.toml").read_text())["project"]
+    extras = {suite.extra for suite in SUITES.values() if suite.extra}
+    assert extras <= set(project["optional-dependencies"])
 
 
 def test_unknown_preset(presets):
