@@ -1,6 +1,7 @@
 # make train    install what is missing and train; options go into ARGS="--run.steps 3000"
 # make test     install what is missing and run the tests; ARGS go to pytest
 # make lint     check style;  make types: check types;  make check: lint, types and test
+# make bench    run the benchmarks
 # make clean    remove the virtual environment and caches
 #
 # PYTHON=... chooses the interpreter for a new virtual environment, VENV=... its folder.
@@ -14,7 +15,7 @@ PROBE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.12 python3.11 python3 python3.13 python3.14 python; do \
 	$$name -c '$(PROBE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
 
-.PHONY: train test lint types check clean
+.PHONY: train test lint types check bench clean
 .DEFAULT_GOAL := help
 .PHONY: help
 help:
@@ -34,6 +35,9 @@ types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 check: lint types test
+
+bench: $(VENV)/.installed
+	for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python "$$file" || exit 1; done
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
