@@ -229,7 +229,12 @@ def symexp_bins(count: int) -> np.ndarray:
 
     Float32 and exactly antisymmetric, so that equal probabilities have the expectation zero. With
     an even number of bins there are two at zero.
+
+    Raises:
+      ValueError: There are fewer than two bins.
     """
+    if count < 2:
+        raise ValueError(f"Got {count} bins for a two-hot output, expected at least 2.")
     with jax.ensure_compile_time_eval():
         half = jnp.linspace(-BINS_LIMIT, 0, (count + 1) // 2, dtype=jnp.float32)
         lower = np.asarray(nn.symexp(half))
