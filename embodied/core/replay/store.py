@@ -129,6 +129,11 @@ class Store:
         chunk = None if stream is None else stream.chunk_at(address & POSITION_MASK)
         return None if chunk is None else chunk.uuid + (address - chunk.address).to_bytes(4, "big")
 
+    def holds(self, address: int, length: int) -> bool:
+        """Whether so many steps follow each other from an address on."""
+        stream = self.streams[address >> POSITION_BITS]
+        return (address & POSITION_MASK) + length <= stream.end
+
     def new_stream(self, worker: int, chunk_size: int) -> WorkerStream:
         """Begin a stream."""
         stream = WorkerStream(next(self._numbers), worker, chunk_size)

@@ -99,8 +99,11 @@ def adopt(store: Store, chains: Sequence[restore.Chain], chunks: Mapping[str, Ch
 def load_state(store: Store, state: Mapping[str, Any], continued: bool) -> None:
     """Restore online queue, writers and selector, after `adopt`."""
     store.serial = max(store.serial, int(state["serial"]))
-    places = [store.address(bytes(row)) for row in np.asarray(state["queue"], np.uint8)]
-    store.queue.extend(place for place in places if place is not None)
+    for row in np.asarray(state["queue"], np.uint8):
+        address = store.address(bytes(row))
+        # The rest of a window may be lost though its first step is there.
+        if address is not None and store.holds(address, store.length):
+            store.queue.append(address)
     if continued:
         streams = list(store.streams.values())
         tails = {stream.tail.uuid.hex(): stream for stream in streams if stream.tail is not None}

@@ -1,0 +1,404 @@
+"""Saving and loading a replay: exact, bounded, and unimpressed by damage."""
+
+import json
+import logging
+import os
+import pathlib
+import zipfile
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from embodied.core.replay import Prioritized, Replay, ReplaySaveError, SchemaError
+
+LENGTH, CHUNK = 5, 8
+
+
+def make_step(count, first=False):
+    return {
+        "count": np.int64(count),
+        "is_first": np.bool_(first),
+        "is_last": np.bool_(False),
+        "latent": np.full(4, count, ml_dtypes.bfloat16),
+        "deter": np.full(200, count, ml_dtypes.bfloat16),
+    }
+
+
+def make(directory, **kwargs):
+    return Replay(LENGTH, **{"directory": directory, "chunksize": CHUNK, **kwargs})
+
+
+def fill(replay, start, stop, workers=2):
+    for count in range(start, stop):
+        for worker in range(workers):
+            replay.add(make_step(count + 10000 * worker), worker)
+
+
+def files(directory):
+    return sorted(path.name for path in pathlib.Path(directory).iterdir())
+
+
+def all_items(replay):
+    """First counts of all items in order of insertion."""
+    store = replay._store
+    addresses = store.items.slice(store.items.first, store.items.stop).tolist()
+    return [part.chunk.fields["count"][part.start].item()
+            for part in store.locate(enumerate(addresses), 1)]  # fmt: skip
+
+
+def same_draws(one, other, times=5):
+    for _ in range(times):
+        expected, found = one.sample(7), other.sample(7)
+        assert set(expected) == set(found)
+        for key in expected:
+            np.testing.assert_array_equal(expected[key], found[key])
+
+
+def warnings_of(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("capacity", [None, 30])
+@pytest.mark.parametrize("priority", [False, True])
+def test_exact_restore(tmp_path, capacity, priority):
+    def selector():
+        return Prioritized(seed=1) if priority else None
+
+    replay = make(tmp_path, capacity=capacity, online=True, seed=3, selector=selector())
+    fill(replay, 0, 37)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        data = replay.sample(4)
+        deter = rng.normal(size=data["deter"].shape).astype(ml_dtypes.bfloat16)
+        priorities = rng.random((4, LENGTH))
+        replay.update({"stepid": data["stepid"], "deter": deter, "priority": priorities})
+    fill(replay, 37, 46)
+    stats = replay.stats()
+    replay.sample(3)
+    state = json_like(replay.save())
+    other = make(tmp_path, capacity=capacity, online=True, seed=9, selector=selector())
+    other.load(state)
+    assert len(other) == len(replay) and other.queued == replay.queued > 0
+    assert all_items(other) == all_items(replay)
+    counted, restored = replay.stats(), other.stats()
+    assert counted["samples"] == 3
+    # Chunks that nobody continues take no room for more steps.
+    assert restored.pop("ram_gb") < counted.pop("ram_gb")
+    assert restored == counted
+    assert stats["inserts"] == 92
+    same_draws(replay, other)
+
+
+def json_like(state):
+    """What a checkpoint makes of a state: arrays, and what JSON knows."""
+    if isinstance(state, np.ndarray):
+        assert state.dtype.kind in "biuf"
+        return state.copy()
+    if isinstance(state, dict):
+        assert all(isinstance(key, str) for key in state)
+        return {key: json_like(value) for key, value in state.items()}
+    return json.loads(json.dumps(state))
+
+
+def test_state_is_small(tmp_path):
+    replay = make(tmp_path, online=True)
+    fill(replay, 0, 2000)
+    text = json.dumps({key: str(value) for key, value in replay.save().items()})
+    assert len(text) < 5000
+
+
+def test_new_streams_after_a_restart_never_join_the_old(tmp_path):
+    replay = make(tmp_path)
+    fill(replay, 0, 20)
+    state = replay.save()
+    fill(replay, 20, 30)
+    other = make(tmp_path)
+    other.load(state)
+    assert len(other) == len(replay) - 20
+    fill(other, 20, 40)
+    assert other.stats()["streams"] == 4
+    counts = other.sample(500)["count"] % 10000
+    assert (np.diff(counts, axis=1) == 1).all()
+    assert not ((counts[:, 0] < 20) & (counts[:, -1] >= 20)).any()
+    assert len(other) == 2 * 16 + 2 * 16
+
+
+def test_continued_streams_are_those_of_a_run_that_never_stopped(tmp_path):
+    """Also in the middle of a chunk, and without the steps that came after the save."""
+    replay = make(tmp_path, online=True, continue_streams=True)
+    fill(replay, 0, 19)
+    state = replay.save()
+    replay.add(make_step(-1), 0)
+    other = make(tmp_path, online=True, continue_streams=True)
+    other.load(state)
+    fill(other, 19, 40)
+    uninterrupted = make(None, online=True)
+    fill(uninterrupted, 0, 40)
+    assert all_items(other) == all_items(uninterrupted)
+    assert other.queued == uninterrupted.queued
+    assert other.stats()["streams"] == 2
+    mine, theirs = other.sample(50), uninterrupted.sample(50)
+    for key in set(mine) - {"stepid"}:
+        np.testing.assert_array_equal(mine[key], theirs[key])
+
+
+def test_continued_stream_without_items_goes_on(tmp_path):
+    replay = make(tmp_path, continue_streams=True)
+    fill(replay, 0, 3)
+    other = make(tmp_path, continue_streams=True)
+    other.load(replay.save())
+    assert len(other) == 0
+    fill(other, 3, 5)
+    assert all_items(other) == [0, 10000]
+
+
+def test_steps_after_the_save_are_left_out(tmp_path):
+    replay = make(tmp_path)
+    fill(replay, 0, 20)
+    early = replay.save()
+    expected = all_items(replay)
+    fill(replay, 20, 60)
+    replay.save()
+    other = make(tmp_path)
+    other.load(early)
+    assert all_items(other) == expected
+    other.save()
+    third = make(tmp_path)
+    third.load()
+    assert sorted(all_items(third)) == sorted(expected)
+
+
+def test_without_state_the_newest_items_come_back(tmp_path):
+    replay = make(tmp_path, capacity=40)
+    fill(replay, 0, 50)
+    replay.save()
+    other = make(tmp_path, capacity=40)
+    other.load()
+    assert all_items(other) == all_items(replay) and other.queued == 0
+    smaller = make(tmp_path, capacity=11)
+    smaller.load()
+    assert all_items(smaller) == all_items(replay)[-11:]
+    longer = Replay(12, 40, tmp_path, chunksize=3)
+    longer.load()
+    assert len(longer) > 0
+    counts = longer.sample(100)["count"]
+    assert counts.shape == (100, 12) and (np.diff(counts, axis=1) == 1).all()
+    before = len(files(tmp_path))
+    smaller.save()
+    assert len(files(tmp_path)) < before, "what no item reaches is deleted"
+
+
+def test_other_directory_is_read_and_the_own_one_written(tmp_path):
+    replay = make(tmp_path / "a")
+    fill(replay, 0, 20)
+    state = replay.save()
+    other = make(tmp_path / "b")
+    other.load(state, directory=tmp_path / "a")
+    assert len(other) == len(replay)
+    other.save()
+    assert files(tmp_path / "b") == files(tmp_path / "a")
+
+
+def test_without_directory_nothing_is_written():
+    replay = make(None)
+    fill(replay, 0, 20)
+    state = replay.save()
+    replay.load(state)
+    assert len(replay) == 0
+    fill(replay, 0, 20)
+    assert len(replay) == 32
+
+
+def test_empty_replay(tmp_path):
+    state = make(tmp_path / "x").save()
+    other = make(tmp_path / "x")
+    other.load(state)
+    other.load()
+    assert len(other) == 0
+    make(tmp_path / "missing").load()
+
+
+def test_saving_often_neither_multiplies_nor_reserves(tmp_path):
+    replay = make(tmp_path, capacity=100)
+    for count in range(300):
+        fill(replay, count, count + 1)
+        replay.save()
+        stats = replay.stats()
+        assert len(files(tmp_path)) == stats["chunks"] <= 100 // CHUNK + 2 * 2
+        assert stats["ram_gb"] * 1024**3 == stats["chunks"] * CHUNK * (replay.schema.step_bytes + 8)
+    other = make(tmp_path, capacity=100)
+    other.load()
+    assert all_items(other) == all_items(replay)
+    assert other.stats()["ram_gb"] <= stats["ram_gb"]
+
+
+def test_only_what_changed_is_written(tmp_path):
+    replay = make(tmp_path)
+    fill(replay, 0, 20, workers=1)
+    replay.save()
+    stamps = {name: os.stat(tmp_path / name).st_mtime_ns for name in files(tmp_path)}
+    inodes = {name: os.stat(tmp_path / name).st_ino for name in files(tmp_path)}
+    replay.save()
+    assert {name: os.stat(tmp_path / name).st_mtime_ns for name in files(tmp_path)} == stamps
+    data = replay.sample(1)
+    while data["count"][0, -1] >= CHUNK:
+        data = replay.sample(1)
+    replay.update({"stepid": data["stepid"], "latent": data["latent"]})
+    replay.save()
+    changed = [name for name in files(tmp_path) if os.stat(tmp_path / name).st_ino != inodes[name]]
+    assert changed == files(tmp_path)[:1]
+
+
+def test_a_file_that_vanished_is_written_again(tmp_path):
+    replay = make(tmp_path / "a")
+    fill(replay, 0, 20)
+    replay.save()
+    names = files(tmp_path / "a")
+    for name in names:
+        os.unlink(tmp_path / "a" / name)
+    (tmp_path / "a").rmdir()
+    replay.save()
+    assert files(tmp_path / "a") == names
+
+
+def test_only_own_files_are_deleted(tmp_path):
+    stranger = make(tmp_path)
+    fill(stranger, 0, 20)
+    stranger.save()
+    theirs = files(tmp_path)
+    (tmp_path / "notes.txt").write_text("keep")
+    (tmp_path / "half.npz.tmp").write_text("left by a run that was killed")
+    replay = make(tmp_path, capacity=1)
+    fill(replay, 0, 50)
+    replay.save()
+    assert set(theirs) | {"notes.txt"} < set(files(tmp_path))
+    assert not [name for name in files(tmp_path) if name.endswith(".tmp")]
+
+
+def damage(path, kind):
+    data = path.read_bytes()
+    if kind == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    elif kind == "random":
+        path.write_bytes(np.random.default_rng(0).bytes(len(data)))
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "flipped":  # Within the largest array, which only reading it all reveals.
+        with zipfile.ZipFile(path) as archive:
+            offset = archive.getinfo("deter.npy").header_offset
+        path.write_bytes(data[: offset + 500] + b"\xff\x01" + data[offset + 502 :])
+    elif kind == "gone":
+        path.unlink()
+
+
+@pytest.mark.parametrize("kind", ["truncated", "random", "empty", "flipped", "gone"])
+@pytest.mark.parametrize("with_state", [True, False])
+def test_damaged_chunks_are_left_out_with_one_warning_each(tmp_path, caplog, kind, with_state):
+    replay = make(tmp_path, online=True)
+    fill(replay, 0, 60, workers=1)
+    state = replay.save()
+    for index in (2, 5):
+        damage(tmp_path / files(tmp_path)[index], kind)
+        if kind == "gone":
+            break
+    other = make(tmp_path, online=True)
+    other.load(state if with_state else None)
+    messages = warnings_of(caplog)
+    assert len(messages) == (0 if kind == "gone" else 2)
+    assert len(set(messages)) == len(messages)
+    bad = {*range(16, 24)} if kind == "gone" else {*range(16, 24), *range(40, 48)}
+    expected = [start for start in range(56) if not bad & {*range(start, start + LENGTH)}]
+    assert all_items(other) == expected
+    counts = other.sample(300)["count"]
+    assert (np.diff(counts, axis=1) == 1).all() and {*counts[:, 0].tolist()} == {*expected}
+    fill(other, 60, 80, workers=1)
+    other.save()
+    third = make(tmp_path)
+    third.load()
+    assert all_items(third) == all_items(other)
+
+
+def test_foreign_files_are_left_alone(tmp_path, caplog):
+    replay = make(tmp_path)
+    fill(replay, 0, 20)
+    replay.save()
+    np.savez(tmp_path / "foreign.npz", x=np.zeros(3))
+    name = files(tmp_path)[0]
+    (tmp_path / "copy.npz").write_bytes((tmp_path / name).read_bytes())
+    (tmp_path / "readme.txt").write_text("hello")
+    other = make(tmp_path)
+    other.load()
+    assert len(warnings_of(caplog)) == 2
+    assert all_items(other) == all_items(replay)
+    other.save()
+    assert {"foreign.npz", "copy.npz", "readme.txt"} < set(files(tmp_path))
+
+
+@pytest.mark.parametrize("way", ["state", "steps", "files"])
+def test_other_schema_is_refused_with_the_difference(tmp_path, way):
+    replay = make(tmp_path)
+    fill(replay, 0, 20)
+    replay.save()
+    other = make(tmp_path)
+    for count in range(20):
+        other.add({**make_step(count), "deter": np.zeros(300, np.float32), "new": np.int8(0)})
+    state = other.save()
+    if way != "steps":
+        other = make(tmp_path)
+    with pytest.raises(SchemaError) as info:
+        other.load(state if way == "state" else None)
+    words = str(info.value)
+    if way == "files":  # The newest file decides what is expected.
+        assert "key 'deter': got float32(300,), expected bfloat16(200,)" in words
+        assert "key 'new': got int8(), expected nothing" in words
+    else:
+        assert "key 'deter': got bfloat16(200,), expected float32(300,)" in words
+        assert "key 'new': got nothing, expected int8()" in words
+    assert str(tmp_path) in words and "new folder" in words
+
+
+def test_added_steps_must_fit_what_was_loaded(tmp_path):
+    replay = make(tmp_path)
+    fill(replay, 0, 20)
+    replay.save()
+    other = make(tmp_path)
+    other.load()
+    with pytest.raises(SchemaError, match="'count' of worker 0 as float32"):
+        other.add({**make_step(0), "count": np.float32(0)})
+
+
+def test_state_of_another_version_is_refused(tmp_path):
+    replay = make(tmp_path)
+    state = {**replay.save(), "version": 99}
+    with pytest.raises(ValueError, match="version 99, expected 1"):
+        replay.load(state)
+
+
+def test_write_errors_surface_and_data_stay_unsaved(tmp_path, monkeypatch):
+    replay = make(tmp_path / "a")
+    fill(replay, 0, 20)
+    replay.save()
+    before = {name: (tmp_path / "a" / name).read_bytes() for name in files(tmp_path / "a")}
+    fill(replay, 20, 40)
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("embodied.core.replay.folder.write_chunk", full)
+        for _ in range(2):
+            with pytest.raises(ReplaySaveError, match=r"No space left on device.*unsaved"):
+                replay.save()
+    after = {name: (tmp_path / "a" / name).read_bytes() for name in files(tmp_path / "a")}
+    assert after == before, "what was saved before is whole"
+    replay.save()
+    other = make(tmp_path / "a")
+    other.load()
+    assert all_items(other) == all_items(replay)
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    replay = make(blocked)
+    fill(replay, 0, 20)
+    with pytest.raises(ReplaySaveError, match="writable folder"):
+        replay.save()
