@@ -93,13 +93,14 @@ def test_dtype_names():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
 def test_has_nan(dtype):
-    values = np.array([1, -np.inf, 3, np.inf, 0] * 40, dtype)
-    assert not has_nan(values) and not has_nan(values[:0])
-    for place in (0, 3, 57, 199):
-        for nan in (np.nan, -np.nan):
-            bad = values.copy()
-            bad[place] = nan
-            assert has_nan(bad)
+    for repeats in (1, 40, 1000):
+        values = np.array([1, -np.inf, 3, np.inf, 0] * repeats, dtype)
+        assert not has_nan(values) and not has_nan(values[:0])
+        for place in (0, 3, len(values) // 3, len(values) - 1):
+            for nan in (np.nan, -np.nan):
+                bad = values.copy()
+                bad[place] = nan
+                assert has_nan(bad)
 
 
 def test_chunk_reads_what_was_written():

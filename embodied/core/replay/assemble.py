@@ -27,14 +27,15 @@ def assemble(segments: Sequence[Segment], batch: int, length: int) -> dict[str, 
         parts = [column[row, time:until] for column in columns]
         chunk.read(start, stop, record[row, time:until], parts)
     result = {}
+    # Copying one opaque element per step is several times faster than a short row of numbers.
+    elements = record.reshape(-1).view(schema.record_dtype)
     for field in schema.packed:
-        part = record[:, :, field.offset : field.offset + field.nbytes]
-        values = np.ascontiguousarray(part).view(field.dtype)
+        values = elements[field.key].copy().view(field.dtype)
         result[field.key] = values.reshape(batch, length, *field.shape)
     for field, column in zip(schema.columns, columns, strict=True):
         result[field.key] = column
-    offset = schema.stepid_offset
-    result["stepid"] = np.ascontiguousarray(record[:, :, offset : offset + STEPID_BYTES])
+    stepid = elements["stepid"].copy().view(np.uint8)
+    result["stepid"] = stepid.reshape(batch, length, STEPID_BYTES)
     return result
 
 

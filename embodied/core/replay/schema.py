@@ -59,6 +59,7 @@ class Schema:
         packed_bytes: Bytes of the packed fields.
         stepid_offset: Where the step id lies in the record.
         record_bytes: Bytes of the record with step id and padding.
+        record_dtype: The record as one opaque element per field.
         step_bytes: Bytes that one step takes in memory, the record and all columns.
     """
 
@@ -93,6 +94,7 @@ class Schema:
         self.fields = [*self.packed, *self.columns]
         self.packed_bytes = self.stepid_offset = offset
         self.record_bytes = (offset + STEPID_BYTES + 7) // 8 * 8
+        self.record_dtype = self._record_dtype()
         self.step_bytes = self.record_bytes + sum(field.nbytes for field in self.columns)
         self._dtypes = [field.dtype for field in self.fields]
         self._shapes = [field.shape for field in self.fields]
@@ -206,6 +208,14 @@ class Schema:
                 )
         return "; ".join(lines[:5]) if lines else None
 
+    def _record_dtype(self) -> np.dtype:
+        parts = [(field.key, field.nbytes, field.offset) for field in self.packed]
+        parts.append(("stepid", STEPID_BYTES, self.stepid_offset))
+        names, sizes, offsets = zip(*parts, strict=True)
+        kinds = [f"u{size}" if size in (1, 2, 4, 8) else f"V{size}" for size in sizes]
+        layout = {"names": names, "formats": kinds, "offsets": offsets}
+        return np.dtype({**layout, "itemsize": self.record_bytes})
+
     def _check_names(self, names: Iterable[str], worker: int) -> None:
         expected = {field.key for field in self.fields}
         found = {name for name in names if not name.startswith("log/")}
@@ -253,6 +263,9 @@ def has_nan(values: np.ndarray) -> bool:
     """
     if not len(values):
         return False
+    if values.dtype == ml_dtypes.bfloat16 and len(values) > 2048:
+        # Its own comparisons are slow. The bits of a NaN, but for the sign, lie above infinity's.
+        return bool((values.view(np.uint16) & 0x7FFF).max() > 0x7F80)
     largest = values[values.argmax()]
     return bool(largest != largest)
 
