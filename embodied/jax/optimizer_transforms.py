@@ -24,6 +24,7 @@ def optimizer_chain(
     eps: float = 1e-20,
     beta1: float = 0.9,
     beta2: float = 0.999,
+    guard: bool = True,
     momentum: bool = True,
     nesterov: bool = False,
     wd: float = 0.0,
@@ -41,8 +42,10 @@ def optimizer_chain(
       lr: Learning rate.
       agc: Largest gradient norm of a tensor relative to its parameter norm; 0 is off.
       eps: Added to the root mean square.
+      guard: Whether elements whose mean square underflows stay as they are, see `scale_by_rms`.
       beta1: Decay of the momentum.
       beta2: Decay of the mean square.
+      guard: Whether gradients too small for their square are left out, see `scale_by_rms`.
       momentum: Whether to smooth the normalized gradients.
       nesterov: Whether the momentum looks one step ahead.
       wd: Weight decay relative to the learning rate; 0 is off.
@@ -53,7 +56,7 @@ def optimizer_chain(
     """
     steps = [
         clip_by_agc(agc) if agc else optax.identity(),
-        scale_by_rms(beta2, eps),
+        scale_by_rms(beta2, eps, guard),
         scale_by_momentum(beta1, nesterov) if momentum else optax.identity(),
     ]
     if wd:
@@ -84,16 +87,17 @@ def clip_by_agc(clip: float = 0.3, pmin: float = 1e-3) -> optax.GradientTransfor
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
-def scale_by_rms(beta: float = 0.999, eps: float = 1e-20) -> optax.GradientTransformation:
+def scale_by_rms(
+    beta: float = 0.999, eps: float = 1e-20, guard: bool = True
+) -> optax.GradientTransformation:
     """Divide gradients by the debiased root of their mean square (spec row 4.5).
-
-    An element whose mean square is below the normal range of float32 is not updated: squares of
-    gradients below 1e-18 vanish, and what is left would be divided by `eps` alone (design.md,
-    section 8).
 
     Args:
       beta: Decay of the mean square.
       eps: Added after the root.
+      guard: Whether an element is left alone whose mean square is below the normal range of
+        float32. The square of a gradient below 1e-18 vanishes, so that the public code divides it
+        by `eps` alone, which may move the parameter by two hundred learning rates at once.
 
     State: ``(step, mean squares)``.
     """
@@ -112,7 +116,7 @@ def scale_by_rms(beta: float = 0.999, eps: float = 1e-20) -> optax.GradientTrans
 
         def divide(grad: Array, square: Array) -> Array:
             scaled = grad / (jnp.sqrt(square / debias) + eps)
-            return jnp.where(square >= _SMALLEST_NORMAL, scaled, 0.0)
+            return jnp.where(square >= _SMALLEST_NORMAL, scaled, 0.0) if guard else scaled
 
         updates = {key: divide(grad, squares[key]) for key, grad in grads.items()}
         return updates, (step, squares)

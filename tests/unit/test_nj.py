@@ -247,6 +247,24 @@ def test_while_loop_carries_writes():
     assert (out, after["counter/count/value"]) == (5, 5)
 
 
+def test_stop_gradient_makes_parameters_constant_but_not_arguments():
+    layer, counter = Affine(1, bias=False, name="affine"), Counter(name="counter")
+
+    def frozen(x):
+        counter()
+        return layer(x).sum()
+
+    def loss(x):
+        return nj.stop_gradient(frozen)(layer(x) * jnp.ones((1, 2)))
+
+    x = jnp.ones((1, 2))
+    state = nj.init(loss)({}, x)
+    run = nj.pure(lambda x: nj.grad(loss, [layer])(x))
+    state, (_, _, grads) = run(state, x, modify=True)
+    assert np.array_equal(grads["affine/kernel"], [[2], [2]])
+    assert state["counter/count/value"] == 1
+
+
 def test_checkpoint_gives_the_same_gradient():
     layer, counter = Affine(1, name="affine"), Counter(name="counter")
 

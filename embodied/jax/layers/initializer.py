@@ -1,12 +1,14 @@
 """Distributions of freshly created parameters."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from embodied.core.suggest import hint
 from embodied.jax import nj
@@ -18,6 +20,7 @@ FANS = ("in", "out", "avg", "none")
 
 # Standard deviation of a unit normal truncated to [-2, 2] is 0.8796; dividing by it restores 1.
 _TRUNCATION = 1.1368
+_BOUND = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +60,9 @@ class Initializer:
     def sample(self, key: jax.Array | None, shape: Shape, dtype: Any = jnp.float32) -> jax.Array:
         """Draw an array.
 
+        Values are drawn on the host, because compiling a generator for every shape would take
+        longer than everything else at the start of a program.
+
         Args:
           key: JAX random key; the constants need none.
           shape: Shape of the parameter, from which the fans are taken (see `compute_fans`).
@@ -68,16 +74,25 @@ class Initializer:
         if self.dist == "ones":
             return jnp.ones(shape, dtype)
         assert key is not None
-        if self.dist == "trunc_normal":
-            unit = _TRUNCATION * jax.random.truncated_normal(key, -2.0, 2.0, shape, jnp.float32)
-        elif self.dist == "normal":
-            unit = jax.random.normal(key, shape, jnp.float32)
-        else:
-            limit = math.sqrt(3.0)
-            unit = jax.random.uniform(key, shape, jnp.float32, -limit, limit)
+        drawn = jax.ShapeDtypeStruct(shape, jnp.float32)
+        unit = jax.pure_callback(functools.partial(_draw, self.dist, shape), drawn, key)
         fan_in, fan_out = compute_fans(shape)
         fan = {"in": fan_in, "out": fan_out, "avg": (fan_in + fan_out) / 2, "none": 1}[self.fan]
         return (unit * (self.scale * math.sqrt(1.0 / fan))).astype(dtype)
+
+
+def _draw(dist: str, shape: tuple[int, ...], key: Any) -> np.ndarray:
+    """Draw float32 values with unit standard deviation from a uint32[2] key."""
+    rng = np.random.default_rng(np.asarray(key))
+    if dist == "uniform":
+        limit = math.sqrt(3.0)
+        return rng.uniform(-limit, limit, shape).astype(np.float32)
+    values = rng.standard_normal(shape, np.float32)
+    if dist == "normal":
+        return values
+    while (outside := np.abs(values) > _BOUND).any():
+        values[outside] = rng.standard_normal(int(outside.sum()), np.float32)
+    return np.float32(_TRUNCATION) * values
 
 
 Init = str | Initializer | Callable[..., jax.Array]

@@ -7,14 +7,15 @@ other JAX function. The vocabulary is that of ninjax.
 
 - `module.py`: `Module`; `variable.py`: `Variable` and `Tree`.
 - `context.py`: the state of one call: `context`, `creating`, `seed`; `scope.py`: names.
-- `pure.py`: `pure` and `init`; `transforms.py`: `grad`, `scan`, `cond`, `while_loop`, `checkpoint`.
+- `pure.py`: `pure` and `init`; `transforms.py`: `grad`, `scan`, `cond`, `while_loop`,
+  `checkpoint`, `stop_gradient`.
 """
 
 from embodied.jax.nj.context import Context, context, creating, seed
 from embodied.jax.nj.module import Module
 from embodied.jax.nj.pure import init, pure
 from embodied.jax.nj.scope import scope
-from embodied.jax.nj.transforms import checkpoint, cond, grad, scan, while_loop
+from embodied.jax.nj.transforms import checkpoint, cond, grad, scan, stop_gradient, while_loop
 from embodied.jax.nj.variable import Tree, Variable
 
 __all__ = [
@@ -32,5 +33,6 @@ __all__ = [
     "scan",
     "scope",
     "seed",
+    "stop_gradient",
     "while_loop",
 ]

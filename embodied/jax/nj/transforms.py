@@ -160,6 +160,27 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], car
     return _with_writes(outer, run)
 
 
+def stop_gradient(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Call `fn` with all state as a constant, so that no gradient reaches parameters through it.
+
+    Gradients with respect to the arguments are not stopped. State that `fn` writes is kept.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        outer = context()
+        if outer.create:
+            return fn(*args, **kwargs)
+        state = jax.lax.stop_gradient(outer.state)
+        ctx = outer.child(state, _next_key(outer), outer.next_position())
+        with opened(ctx):
+            out = fn(*args, **kwargs)
+        _keep(outer, {path: ctx.state[path] for path in ctx.written})
+        return out
+
+    return wrapper
+
+
 def checkpoint(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Recompute the intermediate values of `fn` in the backward pass, as `jax.checkpoint`."""
 

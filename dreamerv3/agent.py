@@ -1,0 +1,401 @@
+"""The DreamerV3 agent: how it acts, learns and shows what it believes.
+
+`Dreamer` is the model that `embodied.jax.agent.JaxAgent` compiles. The loss is assembled in
+`Dreamer.loss` from the world model (`encoder.py`, `rssm.py`, `decoder.py`) and the actor-critic
+(`losses.py`); the video of the report is drawn in `report.py`.
+Shapes: B batch, T trained steps, K imagination starts per row, H horizon.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from dreamerv3.decoder import Decoder
+from dreamerv3.encoder import Encoder
+from dreamerv3.losses import ImaginationLoss, imagination_loss, replay_loss
+from dreamerv3.report import open_loop_video
+from dreamerv3.rssm import RSSM
+from embodied.core.config import Config
+from embodied.core.space import Space
+from embodied.jax import layers as nn
+from embodied.jax import nj
+from embodied.jax.heads import MLPHead
+from embodied.jax.normalize import Normalize
+from embodied.jax.optimizer import Optimizer
+from embodied.jax.outputs import Output
+from embodied.jax.slow_model import SlowModel
+
+sg = jax.lax.stop_gradient
+Arrays = dict[str, jax.Array]
+NOT_ENCODED = ("is_first", "is_last", "is_terminal", "reward")
+REPORT_ROWS = 6
+
+
+def sample(dist: Output) -> jax.Array:
+    """Draw from a distribution."""
+    return dist.sample(nj.seed())
+
+
+def mode(dist: Output) -> jax.Array:
+    """Take the most likely value of a distribution."""
+    return dist.pred()
+
+
+class Dreamer:
+    """World model, actor and critic, learned together from replayed sequences.
+
+    The parameter paths are those of the public code: modules ``enc dyn dec rew con pol val
+    slowval retnorm valnorm advnorm opt``.
+    """
+
+    policy_keys = "^(enc|dyn|dec|pol)/"
+
+    def __init__(
+        self,
+        obs_space: Mapping[str, Space],
+        act_space: Mapping[str, Space],
+        config: Config,
+        dtype: str = "float32",
+    ) -> None:
+        """Build the modules.
+
+        Args:
+          obs_space: Spaces of the observations, without ``log/`` keys.
+          act_space: Spaces of the actions, without ``reset``.
+          config: The ``agent`` block of the configuration, and ``replay_context``.
+          dtype: Compute dtype.
+
+        Raises:
+          ValueError: An option has a value that does not exist, or an observation cannot be
+            encoded.
+        """
+        self.obs_space, self.act_space = dict(obs_space), dict(act_space)
+        self.config, self.dtype = config, dtype
+        self.draw = _choose("sampling", config.sampling, {"sample": sample, "mode": mode})
+        _choose("dyn.typ", config.dyn.typ, {"rssm": RSSM})
+        encoder = _choose("enc.typ", config.enc.typ, {"simple": Encoder})
+        decoder = _choose("dec.typ", config.dec.typ, {"simple": Decoder})
+        _choose("imag_start", config.imag_start, dict.fromkeys(("model", "replay")))
+        stats = {"stats": config.norm_dtype}
+        shared = {"dtype": dtype, **stats}
+        encoded = {k: v for k, v in self.obs_space.items() if k not in NOT_ENCODED}
+        self.enc = encoder(encoded, **config.enc.simple, **shared, name="enc")
+        self.dyn = RSSM(self.act_space, self.draw, **config.dyn.rssm, **shared, name="dyn")
+        self.dec = decoder(encoded, **config.dec.simple, **shared, name="dec")
+
+        scalar, binary = Space(np.float32), Space(bool, (), 0, 2)
+        self.rew = MLPHead(scalar, **config.rewhead, **stats, name="rew")
+        self.con = MLPHead(binary, **config.conhead, **stats, name="con")
+        outputs = {
+            k: config.policy_dist_disc if v.discrete else config.policy_dist_cont
+            for k, v in self.act_space.items()
+        }
+        policy = {**config.policy, **({} if config.policy_unimix else {"unimix": 0.0}), **stats}
+        self.pol = MLPHead(self.act_space, outputs, **policy, name="pol")
+        self.val = MLPHead(scalar, **config.value, **stats, name="val")
+        slow = MLPHead(scalar, **config.value, **stats, name="slowval")
+        self.slowval = SlowModel(slow, source=self.val, **config.slowvalue)
+
+        self.retnorm = Normalize(**config.retnorm, name="retnorm")
+        self.valnorm = Normalize(**config.valnorm, name="valnorm")
+        self.advnorm = Normalize(**config.advnorm, name="advnorm")
+        modules = [self.dyn, self.enc, self.dec, self.rew, self.con, self.pol, self.val]
+        self.opt = Optimizer(modules, **config.opt, name="opt")
+        scales = dict(config.loss_scales)
+        rec = scales.pop("rec")
+        if not config.repval_loss:
+            del scales["repval"]
+        self.scales = {**scales, **dict.fromkeys(encoded, rec)}
+
+    @property
+    def ext_space(self) -> dict[str, Space]:
+        """What has to be stored with every step besides observations and actions."""
+        spaces = {"consec": Space(np.int32), "stepid": Space(np.uint8, 20)}
+        if self.config.replay_context:
+            spaces.update({f"dyn/{k}": v for k, v in self.dyn.entry_space.items()})
+        return spaces
+
+    def init_policy(self, batch_size: int) -> tuple[Arrays, Arrays]:
+        """Return the carry before acting: latent state and previous action, all zeros."""
+        action = {k: jnp.zeros((batch_size, *v.shape), v.dtype) for k, v in self.act_space.items()}
+        return self.dyn.initial(batch_size), action
+
+    def init_train(self, batch_size: int) -> tuple[Arrays, Arrays]:
+        """Return the carry before training, as that of the policy."""
+        return self.init_policy(batch_size)
+
+    def init_report(self, batch_size: int) -> tuple[Arrays, Arrays]:
+        """Return the carry before reporting, as that of the policy."""
+        return self.init_policy(batch_size)
+
+    def policy(
+        self, carry: tuple[Arrays, Arrays], obs: Arrays, deterministic: bool = False
+    ) -> tuple[tuple[Arrays, Arrays], Arrays, Arrays]:
+        """Act on one observation per environment (row 7.1).
+
+        Args:
+          carry: Latent state and previous action.
+          obs: Observations, [N, ...].
+          deterministic: Take the mode of the action instead of a sample.
+
+        Returns:
+          The new carry, the actions [N, ...] and what is stored with the step.
+        """
+        state, previous = carry
+        tokens = self.enc(obs, 1)
+        state, feat = self.dyn.observe_step(state, tokens, previous, obs["is_first"])
+        policy = self.pol(features(feat), 1)
+        draw = mode if deterministic else self.draw
+        action = {key: draw(dist) for key, dist in policy.items()}
+        outs = {}
+        if self.config.replay_context:
+            outs = {f"dyn/{k}": v for k, v in self.dyn.to_entry(state).items()}
+        return (state, action), action, outs
+
+    def train(
+        self, carry: tuple[Arrays, Arrays], data: Arrays
+    ) -> tuple[tuple[Arrays, Arrays], dict[str, Any], Arrays]:
+        """Take one gradient step on a batch of replayed sequences (Algorithm J).
+
+        Args:
+          carry: Latent state and previous action, used where a sequence continues (row 5.10).
+          data: Sequences [B, replay_context + T, ...].
+
+        Returns:
+          The carry after the sequences, the fresh latents for the replay as ``outs['replay']``,
+          and metrics.
+        """
+        state, obs, previous = self._split(carry, data)
+        metrics, (state, entries, mets) = self.opt(
+            self.loss, state, obs, previous, training=True, has_aux=True
+        )
+        self.slowval.update()
+        outs = {}
+        if self.config.replay_context:
+            latents = {f"dyn/{k}": v for k, v in entries.items()}
+            outs["replay"] = {"stepid": obs["stepid"], **latents}
+        return (state, self._last_action(data)), outs, {**mets, **metrics}
+
+    def report(
+        self, carry: tuple[Arrays, Arrays], data: Arrays
+    ) -> tuple[tuple[Arrays, Arrays], Arrays]:
+        """Show what the model believes about a batch, without learning from it (row 6.4).
+
+        Returns:
+          The carry after the sequences; as metrics, the losses, with ``report_gradnorms`` the
+          norm of the gradient of each of them, and an open-loop video per image.
+        """
+        if not self.config.report:
+            return carry, {}
+        state, obs, previous = self._split(carry, data)
+        _, (after, _, metrics) = self.loss(state, obs, previous, training=False)
+        if self.config.report_gradnorms:
+            metrics.update(self._gradient_norms(state, obs, previous))
+        if self.dec.images:
+            rows = min(REPORT_ROWS, len(obs["is_first"]))
+            first = jax.tree.map(lambda x: x[:rows], (state, obs, previous))
+            metrics.update(self._open_loop(*first))
+        return (after, self._last_action(data)), metrics
+
+    def loss(
+        self, state: Arrays, obs: Arrays, previous: Arrays, training: bool
+    ) -> tuple[jax.Array, tuple[Arrays, Arrays, Arrays]]:
+        """The scalar that is minimized: scaled means of all losses (rows 4.1 and 3.20).
+
+        Args:
+          state: Latent state before the sequences, [B, ...].
+          obs: Observations, [B, T, ...].
+          previous: Action before each observation, [B, T, ...].
+          training: Whether the normalizers see this batch.
+
+        Returns:
+          The loss and, as auxiliary output, the latent state after the sequences, the latents of
+          all steps for the replay, and metrics.
+        """
+        losses, (state, entries, metrics) = self.losses(state, obs, previous, training)
+        metrics.update({f"loss/{key}": value.mean() for key, value in losses.items()})
+        return self.total(losses), (state, entries, sg(metrics))
+
+    def losses(
+        self, state: Arrays, obs: Arrays, previous: Arrays, training: bool
+    ) -> tuple[Arrays, tuple[Arrays, Arrays, Arrays]]:
+        """All losses before scaling and averaging; arguments and other outputs as in `loss`."""
+        losses, metrics, (state, feat) = self._world_model_loss(state, obs, previous)
+        imagined = self._imagination_loss(feat, obs, training)
+        losses.update(imagined.losses)
+        metrics.update(imagined.metrics)
+        if self.config.repval_loss:
+            losses["repval"] = self._replay_loss(feat, obs, imagined.returns[..., 0], training)
+        assert losses.keys() == self.scales.keys(), (sorted(losses), sorted(self.scales))
+        return losses, (state, self.dyn.to_entry(feat), metrics)
+
+    def total(self, losses: Arrays) -> jax.Array:
+        """Sum of the means of all losses, scaled by ``loss_scales``."""
+        return sum((x.mean() * self.scales[k] for k, x in losses.items()), jnp.float32(0))
+
+    def _world_model_loss(
+        self, state: Arrays, obs: Arrays, previous: Arrays
+    ) -> tuple[Arrays, Arrays, tuple[Arrays, Arrays]]:
+        """World model losses [B, T] (Algorithm E); also metrics, last state and features."""
+        config = self.config
+        tokens = self.enc(obs)
+        state, feat = self.dyn.observe(state, tokens, previous, obs["is_first"])
+        losses, metrics = self.dyn.loss(feat)
+        for key, recon in self.dec(feat).items():
+            losses[key] = recon.loss(self._target(key, obs[key]))
+        x = features(feat)
+        cont = 1.0 - obs["is_terminal"].astype(jnp.float32)
+        if config.contdisc:
+            cont *= 1 - 1 / config.horizon
+        losses["rew"] = self.rew(x if config.reward_grad else sg(x), 2).loss(obs["reward"])
+        losses["con"] = self.con(x, 2).loss(cont)
+        shape = obs["is_first"].shape
+        assert all(x.shape == shape for x in losses.values()), {
+            k: v.shape for k, v in losses.items()
+        }
+        return losses, metrics, (state, feat)
+
+    def _imagination_loss(self, feat: Arrays, obs: Arrays, training: bool) -> ImaginationLoss:
+        """Actor and critic losses [B, K] on trajectories that start in replayed states."""
+        config = self.config
+        batch, length = obs["is_first"].shape
+        starts = min(config.imag_last or length, length)
+        first = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
+        imagined, action = self._imagine(first)
+        imagined, action = nj.stop_gradient(self._imagine)(sg(first))
+        first = first if config.ac_grads else sg(first)
+        x = jnp.concatenate([features(first)[:, None], sg(features(imagined))], 1)
+        reward, cont, slow = nj.stop_gradient(self._evaluate)(sg(x))
+        if config.imag_start == "replay":
+            terminal = obs["is_terminal"][:, -starts:].reshape(-1)
+            cont = cont.at[:, 0].set(1.0 - terminal)
+        imagined_loss = imagination_loss(
+            action,
+            reward,
+            cont,
+            self.pol(x, 2),
+            self.val(x, 2),
+            slow,
+            retnorm=self.retnorm,
+            valnorm=self.valnorm,
+            advnorm=self.advnorm,
+            update=training,
+            contdisc=config.contdisc,
+            horizon=config.horizon,
+            **config.imag_loss,
+        )
+        shape = (batch, starts)
+        losses = {k: v.mean(1).reshape(shape) for k, v in imagined_loss.losses.items()}
+        returns = imagined_loss.returns.reshape((*shape, -1))
+        return ImaginationLoss(losses, returns, imagined_loss.metrics)
+
+    def _imagine(self, state: Arrays) -> tuple[Arrays, Arrays]:
+        """Follow the policy for H steps; return features [N, H, ...], actions [N, H+1, ...].
+
+        The action in the last state only fills the shape, since no loss reads it.
+        """
+
+        def policy(state: Arrays) -> Arrays:
+            return {k: self.draw(dist) for k, dist in self.pol(features(state), 1).items()}
+
+        state = {k: state[k] for k in ("deter", "stoch")}
+        _, imagined, action = self.dyn.imagine(state, policy, self.config.imag_length)
+        return imagined, jax.tree.map(lambda x: jnp.concatenate([x, x[:, -1:]], 1), action)
+
+    def _evaluate(self, x: jax.Array) -> tuple[jax.Array, jax.Array, Output]:
+        """Predict reward, continuation and slow value of features [N, H+1, F]."""
+        return self.rew(x, 2).pred(), self.con(x, 2).prob(1), self.slowval(x, 2)
+
+    def _replay_loss(self, feat: Arrays, obs: Arrays, boot: jax.Array, training: bool) -> jax.Array:
+        """Critic loss [B, K-1] on the replayed states, with imagined returns [B, K]."""
+        config = self.config
+        starts = boot.shape[1]
+        x = features({k: x[:, -starts:] for k, x in feat.items()})
+        obs = {k: x[:, -starts:] for k, x in obs.items()}
+        losses, _ = replay_loss(
+            obs["is_last"],
+            obs["is_terminal"],
+            obs["reward"],
+            boot,
+            self.val(x if config.repval_grad else sg(x), 2),
+            nj.stop_gradient(self.slowval)(sg(x), 2),
+            valnorm=self.valnorm,
+            update=training,
+            horizon=config.horizon,
+            **config.repl_loss,
+        )
+        return losses["repval"]
+
+    def _split(self, carry: tuple[Arrays, Arrays], data: Arrays) -> tuple[Arrays, Arrays, Arrays]:
+        """Split a batch into initial state, observations and previous actions (row 5.8).
+
+        With a replay context the state is the stored one where a sequence starts, and that of
+        the carry where it continues the one of the batch before (row 5.10).
+        """
+        state, previous = carry
+        context = self.config.replay_context
+        obs = {k: data[k][:, context:] for k in (*self.obs_space, "stepid") if k in data}
+        if not context:
+            previous = {
+                k: jnp.concatenate([previous[k][:, None], data[k][:, :-1]], 1)
+                for k in self.act_space
+            }
+            return state, obs, previous
+        stored = {k: data[f"dyn/{k}"][:, context - 1] for k in self.dyn.entry_space}
+        starts = data["consec"][:, 0] == 0
+        state = nn.where(starts, self.dyn.from_entry(stored), state)
+        return state, obs, {k: data[k][:, context - 1 : -1] for k in self.act_space}
+
+    def _last_action(self, data: Arrays) -> Arrays:
+        return {k: data[k][:, -1] for k in self.act_space}
+
+    def _target(self, key: str, value: jax.Array) -> jax.Array:
+        """What the decoder should predict: images between 0 and 1, everything else as it is."""
+        if key in self.dec.images and self.obs_space[key].discrete:
+            return value.astype(jnp.float32) / 255
+        return value
+
+    def _gradient_norms(self, state: Arrays, obs: Arrays, previous: Arrays) -> Arrays:
+        """Norm of the gradient of each loss with respect to all parameters."""
+        norms = {}
+        for key in self.scales:
+
+            def single(key: str = key) -> jax.Array:
+                metrics = self.loss(state, obs, previous, training=False)[1][2]
+                return metrics[f"loss/{key}"]
+
+            _, _, grads = nj.grad(single, self.opt.modules)()
+            norms[f"gradnorm/{key}"] = optax.global_norm(grads)
+        return norms
+
+    def _open_loop(self, state: Arrays, obs: Arrays, previous: Arrays) -> Arrays:
+        """Video per image: observe the first half of the window, imagine the second half."""
+        length = obs["is_first"].shape[1]
+        half = length // 2
+        tokens = self.enc(obs)
+        past = jax.tree.map(lambda x: x[:, :half], (tokens, previous, obs["is_first"]))
+        state, observed = self.dyn.observe(state, *past)
+        _, imagined = self.dyn.imagine_actions(state, {k: x[:, half:] for k, x in previous.items()})
+        before, after = self.dec(observed), self.dec(imagined)
+        videos = {}
+        for key in self.dec.images:
+            predicted = jnp.concatenate([before[key].pred(), after[key].pred()], 1)
+            true = self._target(key, obs[key])
+            videos[f"openloop/{key}"] = open_loop_video(true, predicted, half)
+        return videos
+
+
+def features(feat: Arrays) -> jax.Array:
+    """Concatenate ``deter`` [..., D] and ``stoch`` [..., S, C] to what the heads read [..., F]."""
+    stoch = feat["stoch"].reshape((*feat["stoch"].shape[:-2], -1))
+    return jnp.concatenate([feat["deter"], stoch], -1)
+
+
+def _choose(option: str, name: str, choices: Mapping[str, Any]) -> Any:
+    if name not in choices:
+        raise ValueError(f"Got agent.{option}={name!r}, expected one of {sorted(choices)}.")
+    return choices[name]

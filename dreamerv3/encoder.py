@@ -1,0 +1,145 @@
+"""The encoder: vectors through an MLP, images through a convolutional network."""
+
+import math
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+
+from embodied.core.space import Space
+from embodied.jax import layers as nn
+from embodied.jax import nj
+
+SMALLEST_MAP, LARGEST_MAP = 3, 16
+
+
+class Encoder(nj.Module):
+    """Turns observations into one vector of tokens (spec row 2.9, design section 5).
+
+    Observations with up to two dimensions are vectors: floats are squashed by symlog, integers
+    become one-hot vectors. Observations with three dimensions are images [height, width,
+    channels]: uint8, or floats between 0 and 1.
+
+    Hyper-parameters: `units` and `layers` of the MLP; `depth` times `mults` channels per stage of
+    the convolutional network with `kernel`; `strided` convolutions instead of max-pooling;
+    `outer` keeps the resolution in the first stage; `symlog` of float vectors; `symlog_ints`
+    treats integer vectors as numbers, as the paper-era code did.
+    """
+
+    units: int = 1024
+    norm: str = "rms"
+    act: str = "silu"
+    depth: int = 64
+    mults: tuple[int, ...] = (2, 3, 4, 4)
+    layers: int = 3
+    kernel: int = 5
+    symlog: bool = True
+    symlog_ints: bool = False
+    outer: bool = False
+    strided: bool = False
+    winit: str = "trunc_normal_in"
+    dtype: str = "float32"
+    stats: str = "float32"
+
+    def __init__(self, obs_space: Mapping[str, Space]) -> None:
+        """Sort the observations into vectors and images.
+
+        Raises:
+          ValueError: An observation is neither, or an image has a size that cannot be halved
+            down to a map between 3x3 and 16x16.
+        """
+        self.obs_space = dict(obs_space)
+        self.vectors = {k: s for k, s in obs_space.items() if len(s.shape) <= 2}
+        self.images = {k: s for k, s in obs_space.items() if len(s.shape) == 3}
+        unknown = sorted(set(obs_space) - set(self.vectors) - set(self.images))
+        if unknown:
+            raise ValueError(
+                f"Got observation '{unknown[0]}' of shape {obs_space[unknown[0]].shape}; "
+                f"expected at most three dimensions (height, width, channels)."
+            )
+        check_image_sizes(self.images, self.stages)
+
+    @property
+    def stages(self) -> int:
+        """How often the image is halved."""
+        return len(self.mults) - self.outer
+
+    def __call__(self, obs: Mapping[str, jax.Array], batch_dims: int = 2) -> jax.Array:
+        """Encode observations with `batch_dims` leading dimensions to tokens [..., E]."""
+        outputs = []
+        batch = jax.tree.leaves(dict(obs))[0].shape[:batch_dims]
+        if self.vectors:
+            outputs.append(self._encode_vectors({k: obs[k] for k in self.vectors}, batch))
+        if self.images:
+            outputs.append(self._encode_images({k: obs[k] for k in self.images}, batch))
+        return jnp.concatenate([x.reshape((*batch, -1)) for x in outputs], -1)
+
+    def _encode_vectors(self, obs: dict[str, jax.Array], batch: tuple[int, ...]) -> jax.Array:
+        squish = nn.symlog if self.symlog else (lambda x: x)
+        numbers = nn.DictConcat(self.vectors, 1, squish, self.dtype, onehot=not self.symlog_ints)
+        x = numbers(obs)
+        x = x.reshape((math.prod(batch), -1))
+        for index in range(self.layers):
+            x = self.sub(f"mlp{index}", nn.Linear, self.units, winit=self.winit)(x)
+            x = self._norm(f"mlp{index}norm", x)
+        return x
+
+    def _encode_images(self, obs: dict[str, jax.Array], batch: tuple[int, ...]) -> jax.Array:
+        images = [_centered(obs[k], self.dtype) for k in sorted(obs)]
+        x = jnp.concatenate(images, -1)
+        x = x.reshape((math.prod(batch), *x.shape[len(batch) :]))
+        for index, mult in enumerate(self.mults):
+            keep = self.outer and index == 0
+            stride = 2 if self.strided and not keep else 1
+            layer = self.sub(
+                f"cnn{index}", nn.Conv2D, self.depth * mult, self.kernel, stride, winit=self.winit
+            )
+            x = layer(x)
+            if not self.strided and not keep:
+                x = _max_pool(x)
+            x = self._norm(f"cnn{index}norm", x)
+        return x
+
+    def _norm(self, name: str, x: jax.Array) -> jax.Array:
+        return nn.act(self.act)(self.sub(name, nn.Norm, self.norm, stats=self.stats)(x))
+
+
+def check_image_sizes(images: Mapping[str, Space], stages: int) -> None:
+    """Refuse image sizes that the convolutional networks cannot use.
+
+    Raises:
+      ValueError: Sizes differ between images, or cannot be halved `stages` times down to a map
+        between 3x3 and 16x16; the message names the nearest sizes that can.
+    """
+    sizes = {key: space.shape[:2] for key, space in images.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"Got images of different sizes {sizes}; the encoder needs one size for all of them, "
+            f"so resize them, for example with the ResizeImage wrapper."
+        )
+    for key, size in sizes.items():
+        nearest = tuple(_nearest_size(length, stages) for length in size)
+        if nearest != size:
+            raise ValueError(
+                f"Got image '{key}' of size {size[0]}x{size[1]}, which {stages} halvings do not "
+                f"bring to a map between {SMALLEST_MAP}x{SMALLEST_MAP} and "
+                f"{LARGEST_MAP}x{LARGEST_MAP}; the nearest size that works is "
+                f"{nearest[0]}x{nearest[1]}."
+            )
+
+
+def _nearest_size(length: int, stages: int) -> int:
+    cells = min(max(round(length / 2**stages), SMALLEST_MAP), LARGEST_MAP)
+    return cells * 2**stages
+
+
+def _centered(image: jax.Array, dtype: str) -> jax.Array:
+    if jnp.issubdtype(image.dtype, jnp.floating):
+        return image.astype(dtype) - 0.5
+    return image.astype(dtype) / 255 - 0.5
+
+
+def _max_pool(x: jax.Array) -> jax.Array:
+    """Halve height and width, [N, H, W, F] to [N, H/2, W/2, F]."""
+    count, height, width, features = x.shape
+    return x.reshape((count, height // 2, 2, width // 2, 2, features)).max((2, 4))

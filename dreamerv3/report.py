@@ -1,0 +1,44 @@
+"""Pictures of what the world model believes."""
+
+import jax
+import jax.numpy as jnp
+
+BORDER = 2
+LONGEST_PAUSE = 10
+
+
+def open_loop_video(true: jax.Array, predicted: jax.Array, observed: int) -> jax.Array:
+    """Draw recorded, predicted and error frames below each other, rows side by side (design 5).
+
+    Args:
+      true: Recorded images between 0 and 1, [B, T, height, width, channels].
+      predicted: Predicted images between 0 and 1, of the same shape.
+      observed: Number of first frames for which the model saw the recording. Their border is
+        green; that of the frames which it imagined is red.
+
+    Returns:
+      uint8 video [time, 3 * height + border, B * (width + border), channels], with black frames
+      at the end as a pause before it repeats.
+    """
+    true = jnp.round(255 * true)
+    predicted = (255 * predicted).astype(jnp.uint8).astype(jnp.float32)
+    error = (predicted - true + 255) / 2
+    video = jnp.concatenate([true, predicted, error], 2).astype(jnp.uint8)
+    rows, length, height, width, channels = video.shape
+    observing = jnp.arange(length) < observed
+    color = jnp.where(observing[:, None], _color(1, channels), _color(0, channels))
+    frame = jnp.broadcast_to(
+        color[None, :, None, None],
+        (rows, length, height + 2 * BORDER, width + 2 * BORDER, channels),
+    )
+    video = frame.at[:, :, BORDER:-BORDER, BORDER:-BORDER].set(video)
+    pause = jnp.zeros_like(video[:, : min(length, LONGEST_PAUSE)])
+    video = jnp.concatenate([video, pause], 1)
+    return video.transpose((1, 2, 0, 3, 4)).reshape((video.shape[1], video.shape[2], -1, channels))
+
+
+def _color(index: int, channels: int) -> jax.Array:
+    """Red (0) or green (1); dark or bright where there are no three color channels."""
+    if channels < 3:
+        return jnp.full((channels,), 255 if index else 127, jnp.uint8)
+    return jnp.zeros((channels,), jnp.uint8).at[index].set(255).at[3:].set(255)

@@ -1,0 +1,50 @@
+"""Functions compiled ahead of their first call."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+Signature = tuple[Any, ...]
+
+
+class CompiledFunction:
+    """Compiles a function once per shape of its last argument.
+
+    The shapes of all other arguments are those of the first compilation, which is what makes the
+    look-up cheap.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], donate: tuple[int, ...] = (), enabled: bool = True
+    ) -> None:
+        """Wrap `fn`.
+
+        Args:
+          fn: Pure function of arrays.
+          donate: Positions of the arguments whose buffers may be reused for the outputs.
+          enabled: Whether to compile at all; else `fn` runs operation by operation.
+        """
+        self._fn = fn
+        self._jitted = jax.jit(fn, donate_argnums=donate)
+        self._enabled = enabled
+        self._compiled: dict[Signature, Callable[..., Any]] = {}
+
+    def compile(self, *args: Any) -> None:
+        """Compile for the shapes of `args`, unless that has been done."""
+        signature = _signature(args[-1])
+        if self._enabled and signature not in self._compiled:
+            self._compiled[signature] = self._jitted.lower(*args).compile()
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function, compiling it first for shapes that are new."""
+        if not self._enabled:
+            return self._fn(*args)
+        signature = _signature(args[-1])
+        if signature not in self._compiled:
+            self.compile(*args)
+        return self._compiled[signature](*args)
+
+
+def _signature(tree: Any) -> Signature:
+    return tuple((x.shape, x.dtype) for x in jax.tree.leaves(tree))

@@ -1,0 +1,84 @@
+"""Choice of the platform and the devices that JAX runs on."""
+
+import os
+from collections.abc import Sequence
+
+import jax
+
+PLATFORMS = ("auto", "cpu", "cuda", "tpu", "gpu", "rocm")
+ACCELERATORS = ("gpu", "tpu")
+
+
+class PlatformError(Exception):
+    """The platform or the devices that were asked for are not there."""
+
+
+def choose_platform(name: str = "auto", prealloc: bool = True, mock_devices: int = 0) -> str:
+    """Select the JAX platform; call it before anything else uses JAX.
+
+    Args:
+      name: ``auto`` takes the best platform that is there; others are taken or refused.
+      prealloc: Whether a GPU's memory is reserved at start. A value that the user has set in
+        ``XLA_PYTHON_CLIENT_PREALLOCATE`` is kept.
+      mock_devices: Number of CPU devices to pretend, 0 for the one that is there.
+
+    Returns:
+      The name of the platform that was chosen, for example ``cpu`` or ``gpu``.
+
+    Raises:
+      PlatformError: The platform does not exist or is not available on this machine.
+    """
+    if name not in PLATFORMS:
+        raise PlatformError(f"Got jax.platform={name!r}, expected one of {', '.join(PLATFORMS)}.")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "true" if prealloc else "false")
+    if mock_devices:
+        jax.config.update("jax_num_cpu_devices", mock_devices)
+    if name == "auto":
+        return jax.default_backend()
+    try:
+        devices = jax.devices(name)
+    except RuntimeError as error:
+        raise PlatformError(
+            f"Got jax.platform={name!r}, but this machine offers JAX only "
+            f"{jax.default_backend()!r}; use --jax.platform auto or install jax with support for "
+            f"it."
+        ) from error
+    jax.config.update("jax_default_device", devices[0])
+    return devices[0].platform
+
+
+def compute_dtype(name: str, platform: str) -> str:
+    """Resolve the compute dtype: ``auto`` is bfloat16 on accelerators and float32 on the CPU."""
+    if name == "auto":
+        return "bfloat16" if platform in ACCELERATORS else "float32"
+    if name not in ("float32", "bfloat16", "float16"):
+        raise PlatformError(
+            f"Got jax.compute_dtype={name!r}, expected auto, float32, bfloat16 or float16."
+        )
+    return name
+
+
+def describe_platform(platform: str, asked: str) -> str:
+    """Say in one line which platform was chosen and why."""
+    devices = jax.devices(platform)
+    kind = f"{len(devices)} x {devices[0].device_kind}"
+    if asked != "auto":
+        return f"JAX runs on {platform} ({kind}), as asked for."
+    reason = "the best that is there" if platform in ACCELERATORS else "no GPU or TPU was found"
+    return f"JAX runs on {platform} ({kind}): {reason}."
+
+
+def pick_devices(platform: str, indices: Sequence[int], option: str) -> list[jax.Device]:
+    """Return the devices with the given indices.
+
+    Raises:
+      PlatformError: There are fewer devices than that.
+    """
+    devices = jax.devices(platform)
+    missing = [index for index in indices if index >= len(devices)]
+    if missing:
+        raise PlatformError(
+            f"Got jax.{option}={list(indices)}, but there are only {len(devices)} {platform} "
+            f"devices; use indices below {len(devices)}."
+        )
+    return [devices[index] for index in indices]

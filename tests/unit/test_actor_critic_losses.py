@@ -1,0 +1,140 @@
+"""The actor-critic losses against recordings of the public code."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle_helpers import assert_close, group, load
+
+from dreamerv3.losses import imagination_loss, replay_loss
+from embodied.jax import nj
+from embodied.jax.heads import symexp_bins
+from embodied.jax.normalize import Normalize
+from embodied.jax.outputs import Agg, Categorical, Normal, TwoHot
+
+NORM_OFF = {"impl": "none", "rate": 0.01, "limit": 1e-8}
+NORM_ON = {"impl": "meanstd", "rate": 0.01, "limit": 1e-8}
+RETNORM = {
+    "impl": "perc",
+    "rate": 0.01,
+    "limit": 1.0,
+    "perclo": 5.0,
+    "perchi": 95.0,
+    "debias": False,
+}
+VARIANTS = {
+    "default": {},
+    "slowtar_nocontdisc": {"slowtar": True, "contdisc": False},
+    "norms": {},
+}
+
+
+@functools.cache
+def recording():
+    return load("actor_critic")
+
+
+def policies(params):
+    if "logits" in params:
+        return {"action": Categorical(params["logits"])}
+    return {"action": Agg(Normal(params["mean"], params["stddev"]), 1, jnp.sum)}
+
+
+@pytest.mark.parametrize("kind", ["cont", "disc"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_imagination_loss_matches_the_recording(kind, variant):
+    rec = group(recording(), f"imag_loss/{kind}_{variant}")
+    other = NORM_ON if variant == "norms" else NORM_OFF
+    norms = {
+        "retnorm": Normalize(**RETNORM, name="retnorm"),
+        "valnorm": Normalize(**other, name="valnorm"),
+        "advnorm": Normalize(**other, name="advnorm"),
+    }
+    bins = symexp_bins(255)
+    params = {"value": rec["value_logits"], "policy": group(rec, "policy")}
+
+    def run(params):
+        return imagination_loss(
+            {"action": rec["act"]},
+            jnp.asarray(rec["rew"]),
+            jnp.asarray(rec["con"]),
+            policies(params["policy"]),
+            TwoHot(params["value"], bins),
+            TwoHot(rec["slowvalue_logits"], bins),
+            **norms,
+            update=True,
+            **VARIANTS[variant],
+        )
+
+    def objective(params):
+        state, out = nj.pure(run)(group(rec, "state_before"), params, modify=True)
+        total = sum(loss.mean() for loss in out.losses.values())
+        return total, (state, out)
+
+    (_, (state, out)), grads = jax.value_and_grad(objective, has_aux=True)(params)
+    assert_close(out.returns, rec["ret"], what="returns")
+    for key, value in group(rec, "loss").items():
+        assert_close(out.losses[key], value, what=key)
+    for key, value in group(rec, "metrics").items():
+        assert_close(out.metrics[key], value, 2e-5, what=key)
+    for key, value in group(rec, "state_after").items():
+        assert_close(state[key], value, what=key)
+    assert_close(grads["value"], rec["grad/value_logits"], 1e-4, what="value gradient")
+    for key, value in group(rec, "grad/policy").items():
+        assert_close(grads["policy"][key], value, 1e-4, what=key)
+
+
+@pytest.mark.parametrize("variant", ["default", "slowtar"])
+def test_replay_loss_matches_the_recording(variant):
+    rec = group(recording(), f"repl_loss/{variant}")
+    bins = symexp_bins(255)
+    losses, returns = replay_loss(
+        rec["last"],
+        rec["term"],
+        rec["rew"],
+        rec["boot"],
+        TwoHot(rec["value_logits"], bins),
+        TwoHot(rec["slowvalue_logits"], bins),
+        valnorm=Normalize(**NORM_OFF, name="valnorm"),
+        update=True,
+        slowtar=variant == "slowtar",
+    )
+    assert_close(returns, rec["ret"])
+    assert_close(losses["repval"], rec["loss/repval"])
+
+
+def test_scaling_rewards_leaves_the_normalized_policy_loss_unchanged():
+    """User report 11g: after warm-up only the normalized advantage matters."""
+    rng = np.random.default_rng(0)
+    shape = (64, 6)
+    reward, cont = rng.normal(size=shape), np.full(shape, 0.99)
+    logits = rng.normal(size=(*shape, 4)).astype(np.float32)
+    action = {"action": rng.integers(0, 4, shape)}
+    bins = jnp.linspace(-1e4, 1e4, 3)
+
+    def policy_loss(scale):
+        value = TwoHot(jnp.zeros((*shape, 3)), bins)
+        norms = {k: Normalize(**NORM_OFF, name=k) for k in ("valnorm", "advnorm")}
+        retnorm = Normalize(**{**RETNORM, "rate": 0.5}, name="retnorm")
+
+        def run():
+            for _ in range(40):
+                out = imagination_loss(
+                    action,
+                    jnp.float32(scale * reward),
+                    jnp.float32(cont),
+                    {"action": Categorical(logits)},
+                    value,
+                    value,
+                    retnorm=retnorm,
+                    **norms,
+                    update=True,
+                    actent=0.0,
+                )
+            return out.losses["policy"]
+
+        return nj.pure(run)({}, create=True, modify=True)[1]
+
+    assert_close(policy_loss(1000.0), policy_loss(10.0), 1e-4)

@@ -1,0 +1,62 @@
+"""Parameter paths, shapes and counts against those of the public code."""
+
+import json
+import math
+
+import jax
+import numpy as np
+import pytest
+from oracle_helpers import ORACLE
+
+from dreamerv3.agent import Dreamer
+from dreamerv3.presets import Presets
+from embodied.core.config import Config
+from embodied.core.space import Space
+from embodied.jax import nj
+
+RECORDED = json.loads((ORACLE / "param_shapes.json").read_text())
+FLAGS = {k: Space(bool) for k in ("is_first", "is_last", "is_terminal")}
+COMMON = {"reward": Space(np.float32), **FLAGS}
+CONTINUOUS = {"action": Space(np.float32, (6,), -1, 1)}
+TASKS = {
+    "dmc_walker_walk_proprio": (
+        {
+            k: Space(np.float32, n)
+            for k, n in (("height", ()), ("orientations", 14), ("velocity", 9))
+        },
+        CONTINUOUS,
+    ),
+    "dmc_walker_walk_vision": ({"image": Space(np.uint8, (64, 64, 3))}, CONTINUOUS),
+    "atari_pong": (
+        {"image": Space(np.uint8, (96, 96, 1))},
+        {"action": Space(np.int32, (), 0, 18)},
+    ),
+}
+
+
+def shapes(task, size):
+    presets = Presets.load()
+    config = presets.defaults.update(presets.changes(size))
+    obs, act = TASKS[task]
+    options = Config({**config.agent, "replay_context": config.replay_context})
+    model = Dreamer({**obs, **COMMON}, act, options)
+    spaces = {**model.obs_space, **model.act_space, **model.ext_space}
+    data = {k: jax.ShapeDtypeStruct((2, 4, *s.shape), s.dtype) for k, s in spaces.items()}
+    create = nj.init(lambda data: model.train(model.init_train(2), data))
+    state = jax.eval_shape(lambda data: create({}, data, seed=0), data)
+    trained = tuple(f"{module.path}/" for module in model.opt.modules)
+    return {k: list(v.shape) for k, v in state.items() if k.startswith(trained)}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_parameters_are_those_of_the_public_code(name):
+    task, size = name.split("/")
+    ours, recorded = shapes(task, size), RECORDED[name]
+    counts = {}
+    for path, shape in ours.items():
+        module = path.split("/")[0]
+        counts[module] = counts.get(module, 0) + math.prod(shape)
+    assert counts == recorded["modules"]
+    assert sum(counts.values()) == recorded["trainable"]
+    if recorded["shapes"]:
+        assert ours == recorded["shapes"]

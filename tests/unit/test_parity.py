@@ -1,0 +1,37 @@
+"""Whole agents against recordings of the public code: see tests/parity.py."""
+
+import subprocess
+import sys
+
+import parity
+import pytest
+from oracle_helpers import ORACLE
+
+RECORDINGS = ["agent_vector_cont", "agent_vector_disc", "agent_mixed"]
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_agent_matches_the_recording(name):
+    errors = parity.worst_errors(ORACLE / f"{name}.npz", ORACLE / f"{name}.json")
+    expected = set(parity.TOLERANCES) - ({"report"} if name != "agent_mixed" else set())
+    assert errors.keys() == expected
+    for group, worst in errors.items():
+        assert worst.error <= parity.TOLERANCES[group], (group, worst)
+
+
+def test_command_reports_a_difference(tmp_path):
+    import json
+
+    import numpy as np
+
+    with np.load(ORACLE / "agent_vector_disc.npz") as file:
+        arrays = dict(file)
+    arrays["expect/losses/rew"] = arrays["expect/losses/rew"] * 1.001
+    np.savez(tmp_path / "changed.npz", **arrays)
+    options = json.loads((ORACLE / "agent_vector_disc.json").read_text())
+    (tmp_path / "changed.json").write_text(json.dumps(options))
+    command = [sys.executable, parity.__file__, tmp_path / "changed.npz", tmp_path / "changed.json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "losses" in done.stdout and "ABOVE" in done.stdout
+    assert "gradients" in done.stdout
