@@ -61,7 +61,7 @@ class Prefetch(Stream):
         if self._closed:
             raise StopIteration
         if self._deterministic:
-            return self._produce()
+            return self._produce_now()
         with self._changed:
             if self._thread is None:
                 self._state = self._source.save()
@@ -116,6 +116,15 @@ class Prefetch(Stream):
     def _produce(self) -> Any:
         element = next(self._source)
         return element if self._transform is None else self._transform(element)
+
+    def _produce_now(self) -> Any:
+        if self._error is not None:
+            raise self._error.with_traceback(self._traceback)
+        try:
+            return self._produce()
+        except Exception as error:
+            self._error, self._traceback = error, error.__traceback__
+            raise
 
     def _work(self) -> None:
         try:
