@@ -13,6 +13,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,14 @@ def read_serials(path: Path) -> tuple[ChunkHeader, np.ndarray]:
         raise ChunkFileError(_describe(path, error)) from error
 
 
-def read_chunk(path: Path) -> tuple[ChunkHeader, dict[str, np.ndarray], np.ndarray]:
-    """Read a whole file and check it.
+def read_chunk(
+    path: Path, keys: Collection[str] | None = None
+) -> tuple[ChunkHeader, dict[str, np.ndarray], np.ndarray]:
+    """Read a file and check it.
+
+    Args:
+        path: The file.
+        keys: Which of the keys to read, all if None.
 
     Returns:
         Header, read-only array [length, ...] per key, and serial numbers int64 [length].
@@ -130,6 +137,8 @@ def read_chunk(path: Path) -> tuple[ChunkHeader, dict[str, np.ndarray], np.ndarr
             header = _parse_header(archive)
             arrays = {}
             for key, (name, shape) in header.schema.items():
+                if keys is not None and key not in keys:
+                    continue
                 dtype = dtype_of(name)
                 stored = _read_array(archive, key, (header.length, *shape), storage_dtype(dtype))
                 arrays[key] = stored.view(dtype)

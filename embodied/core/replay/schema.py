@@ -213,7 +213,7 @@ class Schema:
         parts.append(("stepid", STEPID_BYTES, self.stepid_offset))
         names, sizes, offsets = zip(*parts, strict=True)
         kinds = [f"u{size}" if size in (1, 2, 4, 8) else f"V{size}" for size in sizes]
-        layout = {"names": names, "formats": kinds, "offsets": offsets}
+        layout: Any = {"names": names, "formats": kinds, "offsets": offsets}
         return np.dtype({**layout, "itemsize": self.record_bytes})
 
     def _check_names(self, names: Iterable[str], worker: int) -> None:

@@ -1,0 +1,1 @@
+"""Command that looks into replay folders: `python -m embodied.replay inspect|export`."""

@@ -1,0 +1,171 @@
+"""Memory, disk and damaged folders at the size that users report (user reports 6 and 7)."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from embodied.core.replay import Replay, ReplaySaveError
+
+ROOT = pathlib.Path(__file__).parents[2]
+LENGTH, CAPACITY, CHUNK, WORKERS = 65, 2000, 256, 4
+
+MEMORY_SCRIPT = """
+import gc, json, pathlib, sys
+import numpy as np, psutil
+from embodied.core.replay import Replay
+
+folder, saves = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+replay = Replay(65, 2000, folder, chunksize=256, online=True)
+process, marks = psutil.Process(), []
+for count in range(15_000):
+    for worker in range(4):
+        step = {"count": np.int64(count), "worker": np.int64(worker),
+            "is_first": np.bool_(count % 100 == 0), "is_last": np.bool_(count % 100 == 99),
+            "latent": np.full(1000, count % 50, np.float32)}
+        replay.add(step, worker)
+    if count > 200 and count % 50 == 0:
+        data = replay.sample(16)
+        replay.update({"stepid": data["stepid"], "latent": data["latent"]})
+    if count % saves == saves - 1:
+        replay.save()
+        files = len(list(folder.iterdir()))
+        assert files <= 2000 / 256 + 4 + 8, files
+    if count % 1000 == 999:
+        gc.collect()
+        marks.append(process.memory_info().rss)
+data = replay.sample(400)
+state = replay.save()
+other = Replay(65, 2000, folder, chunksize=256)
+other.load(state)
+print(json.dumps({"marks": marks, "ram": replay.stats()["ram_gb"] * 1024**3,
+    "files": len(list(folder.iterdir())), "items": [len(replay), len(other)],
+    "requirements": replay.requirements(workers=4).ram_bytes,
+    "disk": sum(path.stat().st_size for path in folder.iterdir()),
+    "disk_bytes": replay.requirements(workers=4).disk_bytes,
+    "same": bool((other.sample(400)["count"] % 50 >= 0).all())}))
+"""
+
+
+@pytest.mark.parametrize("saves", [25, 2500])
+def test_memory_and_files_are_bounded(tmp_path, saves):
+    """60,000 steps through a capacity of 2,000, saved rarely or very often."""
+    result = subprocess.run(
+        [sys.executable, "-c", MEMORY_SCRIPT, str(tmp_path), str(saves)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(result.stdout)
+    marks = figures["marks"][2:]
+    # One chunk of one worker is about 1 MiB.
+    assert max(marks) - min(marks) < 8 * 1024**2, [mark >> 20 for mark in marks]
+    assert abs(marks[-1] - marks[0]) < 4 * 1024**2
+    assert figures["ram"] <= figures["requirements"]
+    assert figures["disk"] <= figures["disk_bytes"]
+    assert figures["files"] <= CAPACITY / CHUNK + 2 * WORKERS
+    assert figures["items"] == [CAPACITY, CAPACITY]
+
+
+def add(replay, start, stop):
+    for count in range(start, stop):
+        for worker in range(WORKERS):
+            replay.add(
+                {
+                    "count": np.int64(count),
+                    "worker": np.int64(worker),
+                    "is_first": np.bool_(count % 100 == 0),
+                    "is_last": np.bool_(count % 100 == 99),
+                    "latent": np.full(300, count, np.float32),
+                },
+                worker,
+            )
+
+
+def draw_all(replay, batches=60):
+    found = set()
+    for _ in range(batches):
+        data = replay.sample(100)
+        assert (np.diff(data["count"], axis=1) == 1).all()
+        assert (data["worker"] == data["worker"][:, :1]).all()
+        np.testing.assert_array_equal(data["latent"][..., 7], data["count"])
+        found |= set(zip(data["worker"][:, 0].tolist(), data["count"][:, 0].tolist(), strict=True))
+    return found
+
+
+def test_damaged_folder_goes_on(tmp_path, caplog):
+    """One chunk cut in half, one of random bytes, one gone from the middle of a stream."""
+    replay = Replay(LENGTH, None, tmp_path, chunksize=CHUNK)
+    add(replay, 0, 1500)
+    state = replay.save()
+    whole = len(replay)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    by_worker = {}
+    for name in names:
+        with np.load(tmp_path / name) as file:
+            by_worker.setdefault(int(file["worker"][0]), []).append((file["count"][0], name))
+    chosen = [sorted(by_worker[worker])[2][1] for worker in range(3)]
+    data = (tmp_path / chosen[0]).read_bytes()
+    (tmp_path / chosen[0]).write_bytes(data[: len(data) // 2])
+    (tmp_path / chosen[1]).write_bytes(np.random.default_rng(0).bytes(len(data)))
+    (tmp_path / chosen[2]).unlink()
+    for given in (state, None):
+        caplog.clear()
+        other = Replay(LENGTH, None, tmp_path, chunksize=CHUNK)
+        other.load(given)
+        messages = [record.getMessage() for record in caplog.records]
+        assert len(messages) == 2
+        assert all(any(name in text for text in messages) for name in chosen[:2])
+        lost = 3 * (CHUNK + LENGTH - 1)
+        assert len(other) == whole - lost
+        for worker, count in draw_all(other):
+            assert worker == 3 or not 2 * CHUNK - LENGTH < count < 3 * CHUNK
+    add(other, 1500, 1600)
+    other.save()
+    third = Replay(LENGTH, None, tmp_path, chunksize=CHUNK)
+    third.load()
+    assert len(third) == len(other)
+    draw_all(third)
+
+
+@pytest.mark.skipif(shutil.which("mount") is None or os.geteuid() != 0, reason="needs a mount")
+def test_full_disk(tmp_path):
+    """A real file system without space: reported, nothing half-written, whole again later."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=False)
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        replay = Replay(LENGTH, None, disk / "replay", chunksize=CHUNK)
+        add(replay, 0, 100)
+        replay.save()
+        saved = len(replay)
+        add(replay, 100, 500)
+        for _ in range(2):
+            with pytest.raises(ReplaySaveError, match="No space left on device"):
+                replay.save()
+            other = Replay(LENGTH, None, disk / "replay", chunksize=CHUNK)
+            other.load()
+            assert len(other) >= saved
+            assert not [path for path in (disk / "replay").iterdir() if path.suffix == ".tmp"]
+        subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
+        replay.save()
+        other = Replay(LENGTH, None, disk / "replay", chunksize=CHUNK)
+        other.load()
+        assert len(other) == len(replay)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        add(replay, 500, 510)
+        with pytest.raises(ReplaySaveError, match="Read-only file system"):
+            replay.save()
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        replay.save()
+    finally:
+        subprocess.run(["umount", disk], check=True)
