@@ -214,7 +214,8 @@ class Schema:
         names, sizes, offsets = zip(*parts, strict=True)
         kinds = [f"u{size}" if size in (1, 2, 4, 8) else f"V{size}" for size in sizes]
         layout: Any = {"names": names, "formats": kinds, "offsets": offsets}
-        return np.dtype({**layout, "itemsize": self.record_bytes})
+        layout["itemsize"] = self.record_bytes
+        return np.dtype(layout)
 
     def _check_names(self, names: Iterable[str], worker: int) -> None:
         expected = {field.key for field in self.fields}

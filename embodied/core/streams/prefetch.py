@@ -69,13 +69,14 @@ class Prefetch(Stream):
                 self._thread.start()
             while not self._ready and self._error is None and not self._closed:
                 self._changed.wait()
+            if self._closed:
+                raise StopIteration
             if self._ready:
                 element, self._state = self._ready.popleft()
                 self._changed.notify_all()
                 return element
-            if self._error is not None:
-                raise self._error.with_traceback(self._traceback)
-            raise StopIteration
+            assert self._error is not None, "one of the three ends the wait"
+            raise self._error.with_traceback(self._traceback)
 
     def save(self) -> State:
         """Return the position of the source after the last element that was handed out."""
