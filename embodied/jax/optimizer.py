@@ -24,7 +24,6 @@ class Optimizer(nj.Module):
       lr: Learning rate.
       agc: Largest gradient norm of a tensor relative to its parameter norm; 0 is off.
       eps: Added to the root mean square of the gradients.
-      guard: Whether elements whose mean square underflows stay as they are, see `scale_by_rms`.
       beta1: Decay of the momentum.
       beta2: Decay of the mean square.
       guard: Whether gradients too small for their square are left out, see `scale_by_rms`.
@@ -43,7 +42,6 @@ class Optimizer(nj.Module):
     lr: float = 4e-5
     agc: float = 0.3
     eps: float = 1e-20
-    guard: bool = True
     beta1: float = 0.9
     beta2: float = 0.999
     guard: bool = True

@@ -42,7 +42,6 @@ def optimizer_chain(
       lr: Learning rate.
       agc: Largest gradient norm of a tensor relative to its parameter norm; 0 is off.
       eps: Added to the root mean square.
-      guard: Whether elements whose mean square underflows stay as they are, see `scale_by_rms`.
       beta1: Decay of the momentum.
       beta2: Decay of the mean square.
       guard: Whether gradients too small for their square are left out, see `scale_by_rms`.
@@ -96,8 +95,8 @@ def scale_by_rms(
       beta: Decay of the mean square.
       eps: Added after the root.
       guard: Whether an element is left alone whose mean square is below the normal range of
-        float32. The square of a gradient below 1e-18 vanishes, so that the public code divides it
-        by `eps` alone, which may move the parameter by two hundred learning rates at once.
+        float32. The square of a gradient below 3e-18 vanishes, so that the public code divides it
+        by `eps` alone, which may move the parameter by hundreds of learning rates at once.
 
     State: ``(step, mean squares)``.
     """

@@ -78,6 +78,13 @@ def test_gradient_whose_square_underflows_does_not_update(magnitude):
         np.testing.assert_allclose(updates["a"], [0, 1], rtol=1e-4)
 
 
+def test_without_the_guard_a_tiny_gradient_is_divided_by_eps_as_in_the_public_code():
+    rms = scale_by_rms(0.999, 1e-20, guard=False)
+    grads = {"a": jnp.float32([0.0, 2e-19, -1.5e-18])}
+    updates, _ = jax.jit(rms.update)(grads, rms.init(grads))
+    np.testing.assert_allclose(updates["a"], [0, 20, -150], rtol=1e-4)
+
+
 def test_momentum_is_debiased_and_nesterov_looks_ahead():
     plain, ahead = scale_by_momentum(0.9), scale_by_momentum(0.9, nesterov=True)
     values = [1.0, -3.0, 2.0]
