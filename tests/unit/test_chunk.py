@@ -127,17 +127,12 @@ def test_chunk_refuses_nan_in_any_float(key):
     np.testing.assert_array_equal(chunk.fields[key][2], steps[2][key])
 
 
-def test_overwrite_and_truncate_mark_the_chunk_as_changed():
+def test_overwrite_marks_the_chunk_as_changed():
     chunk, steps = filled_chunk()
     chunk.saved_version = chunk.version
     chunk.overwrite(2, 4, {"reward": np.array([-1, -2], np.float32)})
     assert chunk.version != chunk.saved_version
     assert chunk.fields["reward"][1:5].tolist() == [steps[1]["reward"], -1, -2, steps[4]["reward"]]
-    version = chunk.version
-    chunk.truncate(7)
-    assert chunk.version == version
-    chunk.truncate(3)
-    assert chunk.version != version and chunk.length == 3
 
 
 def test_file_round_trip(tmp_path):

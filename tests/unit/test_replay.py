@@ -121,6 +121,14 @@ def test_queued_window_outlives_its_item_while_its_chunk_is_there():
     assert starts == [1, 6], "item 1 is evicted, its chunk is not"
 
 
+def test_online_queue_without_consumer_is_bounded():
+    replay = Replay(2, 10, chunksize=4, online=True)
+    for count in range(1000):
+        replay.add(make_step(count))
+        assert replay.queued <= 16
+    assert replay.sample(1)["count"][0, 0] == 989, "the oldest whose chunk is there"
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     length=st.integers(1, 9),

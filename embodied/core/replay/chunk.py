@@ -153,12 +153,6 @@ class Chunk:
         for key, value in values.items():
             self.fields[key][: self.length] = value
 
-    def truncate(self, length: int) -> None:
-        """Forget the steps from row `length` on."""
-        if length < self.length:
-            self.length = length
-            self.version += 1
-
     def _fill_stepids(self) -> None:
         offset = self.schema.stepid_offset
         self._record[:, offset : offset + 16] = np.frombuffer(self.uuid, np.uint8)

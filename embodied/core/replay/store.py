@@ -62,6 +62,7 @@ class Store:
         self.writers: dict[int, WorkerStream] = {}
         self.chunks: dict[bytes, Chunk] = {}
         self.queue: deque[int] = deque()
+        self._queue_limit = self._capacity
         self.selector.clear()
 
     def add(self, schema: Schema, packed: bytes, columns: Sequence[Any], worker: int) -> bool:
@@ -84,7 +85,7 @@ class Store:
             items.append(address)
             self.selector.insert(address, self.length)
             if self.online and start and end % self.length == 0:
-                self.queue.append(address)
+                self._enqueue(address)
             if items.stop - items.first > self._capacity:
                 self._evict()
         return True
@@ -139,6 +140,14 @@ class Store:
         stream = WorkerStream(next(self._numbers), worker, chunk_size)
         self.streams[stream.number] = stream
         return stream
+
+    def _enqueue(self, address: int) -> None:
+        """Put a window into the online queue; without a consumer it must not grow for ever."""
+        self.queue.append(address)
+        if len(self.queue) > self._queue_limit:
+            present = [place for place in self.queue if self.stepid(place) is not None]
+            self.queue = deque(present)
+            self._queue_limit = max(self._capacity, 2 * len(present))
 
     def _new_chunk(self, schema: Schema, stream: WorkerStream) -> Chunk:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
