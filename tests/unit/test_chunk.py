@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 import zipfile
 
 import ml_dtypes
@@ -125,6 +126,27 @@ def test_chunk_refuses_nan_in_any_float(key):
     with pytest.raises(SchemaError, match=f"NaN in an update of key '{key}'"):
         chunk.overwrite(2, 3, {key: value[None]})
     np.testing.assert_array_equal(chunk.fields[key][2], steps[2][key])
+
+
+def test_copying_rows_waits_for_who_changes_them():
+    """Otherwise a step could be read half old and half new."""
+    chunk, _ = filled_chunk()
+    record = np.empty((2, chunk.schema.record_bytes), np.uint8)
+    columns = [np.empty((2, *field.shape), field.dtype) for field in chunk.schema.columns]
+    works = [
+        lambda: chunk.read(0, 2, record, columns),
+        lambda: chunk.export(2),
+        lambda: chunk.overwrite(0, 1, {"reward": np.zeros(1, np.float32)}),
+    ]
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    with chunk.lock:
+        for thread in threads:
+            thread.start()
+            thread.join(0.05)
+            assert thread.is_alive()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_overwrite_marks_the_chunk_as_changed():

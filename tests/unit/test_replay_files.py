@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from embodied.core.replay import Prioritized, Replay, ReplaySaveError, SchemaError
+from embodied.core.replay.chunk_file import ChunkHeader
+from embodied.core.replay.folder import StoredChunk
+from embodied.core.replay.restore import link
 
 LENGTH, CHUNK = 5, 8
 
@@ -143,6 +146,18 @@ def test_continued_streams_are_those_of_a_run_that_never_stopped(tmp_path):
         np.testing.assert_array_equal(mine[key], theirs[key])
 
 
+def test_streams_go_on_after_a_step_was_refused_at_the_edge_of_a_chunk(tmp_path):
+    replay = make(tmp_path, continue_streams=True)
+    fill(replay, 0, CHUNK, workers=1)
+    with pytest.raises(SchemaError, match="NaN"):
+        replay.add({**make_step(9), "latent": np.full(4, np.nan, ml_dtypes.bfloat16)})
+    state = replay.save()
+    for other in (replay, make(tmp_path, continue_streams=True)):
+        other.load(state)
+        fill(other, CHUNK, CHUNK + 4, workers=1)
+        assert all_items(other) == [*range(CHUNK)] and other.stats()["streams"] == 1
+
+
 def test_continued_stream_without_items_goes_on(tmp_path):
     replay = make(tmp_path, continue_streams=True)
     fill(replay, 0, 3)
@@ -167,6 +182,52 @@ def test_steps_after_the_save_are_left_out(tmp_path):
     third = make(tmp_path)
     third.load()
     assert sorted(all_items(third)) == sorted(expected)
+
+
+def test_write_backs_of_steps_that_were_left_out_are_skipped(tmp_path):
+    replay = make(tmp_path)
+    fill(replay, 0, 20, workers=1)
+    state = replay.save()
+    fill(replay, 20, 24, workers=1)
+    late = replay.sample(200)
+    late = {key: late[key][late["count"][:, 0] == 19] for key in ("stepid", "latent")}
+    assert len(late["stepid"])
+    replay.load(state)
+    replay.stats()
+    replay.update({"stepid": late["stepid"][:, 1:], "latent": -late["latent"][:, 1:]})
+    assert replay.stats()["updates"] == 0
+    replay.update({"stepid": late["stepid"], "latent": -late["latent"]})
+    assert replay.stats()["updates"] == len(late["stepid"]), "the one step that is still there"
+
+
+def test_old_streams_go_item_by_item(tmp_path):
+    """Every item can be drawn until its turn to go has come, also the last of a stream."""
+    replay = make(tmp_path, capacity=24)
+    fill(replay, 0, 30)
+    replay.save()
+    replay.load()
+    oldest = all_items(replay)
+    for count in range(100, 145):
+        replay.add(make_step(count), 0)
+        evicted = max(0, count - 100 - LENGTH + 2)
+        expected = [*oldest, *range(100, count - LENGTH + 2)][evicted:]
+        assert all_items(replay) == expected and len(replay) == 24
+        assert {*replay.sample(300)["count"][:, 0].tolist()} <= {*expected}
+        left = 1 + sum(any(x // 10000 == w for x in oldest[evicted:]) for w in range(2))
+        assert replay.stats()["streams"] == left
+
+
+def test_chunks_are_linked_only_when_nothing_can_be_missing():
+    def part(name, successor, length=8):
+        header = ChunkHeader(name, "", 0, 8, length, successor, {})
+        return StoredChunk(pathlib.Path(name), header, np.arange(length))
+
+    names = lambda chains: [[x.header.uuid for x in chain] for chain in chains]  # noqa: E731
+    whole = [part("c", "d"), part("a", "b"), part("b", "c"), part("d", "", 3)]
+    assert names(link(whole)) == [["a", "b", "c", "d"]]
+    assert names(link([part("a", "b", 7), part("b", "")])) == [["a"], ["b"]]
+    assert names(link([part("a", "b"), part("c", "")])) == [["a"], ["c"]]
+    assert link([]) == []
 
 
 def test_without_state_the_newest_items_come_back(tmp_path):

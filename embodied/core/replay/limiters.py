@@ -198,7 +198,7 @@ class SamplesPerInsert(Limiter):
     def reason_against_insert(self, inserts: int, samples: int) -> str | None:
         """See base class."""
         ahead = self._balance(inserts, samples)
-        if inserts < self.minsize or ahead < self.tolerance:
+        if ahead < self.tolerance:
             return None
         return (
             f"{inserts} inserts allow {ahead:.1f} more samples than the {samples} that were drawn, "

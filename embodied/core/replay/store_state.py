@@ -41,9 +41,10 @@ def save_state(store: Store) -> dict[str, Any]:
         "items": len(store.items),
         "queue": np.frombuffer(b"".join(queue), np.uint8).reshape(-1, STEPID_BYTES).copy(),
         "tails": {
-            str(worker): stream.tail.uuid.hex()
+            str(worker): chunk.uuid.hex()
             for worker, stream in store.writers.items()
-            if stream.tail is not None and stream.tail.length
+            # Not the newest chunk, which is empty if the first step for it was refused.
+            if (chunk := stream.chunk_at(stream.end - 1)) is not None
         },
         "selector": store.selector.save(),
     }
