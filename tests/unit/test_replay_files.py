@@ -146,6 +146,21 @@ def test_continued_streams_are_those_of_a_run_that_never_stopped(tmp_path):
         np.testing.assert_array_equal(mine[key], theirs[key])
 
 
+def test_online_windows_come_when_they_would_have_come_without_a_stop(tmp_path):
+    replay = make(tmp_path, capacity=20, online=True, continue_streams=True)
+    uninterrupted = make(None, capacity=20, online=True)
+    for start in range(0, 100, 13):
+        fill(replay, start, start + 13, workers=1)
+        fill(uninterrupted, start, start + 13, workers=1)
+        state = replay.save()
+        replay = make(tmp_path, capacity=20, online=True, continue_streams=True)
+        replay.load(state)
+        amount = min(replay.queued, uninterrupted.queued)
+        assert amount
+        windows = [each.sample(amount)["count"].tolist() for each in (replay, uninterrupted)]
+        assert windows[0] == windows[1]
+
+
 def test_streams_go_on_after_a_step_was_refused_at_the_edge_of_a_chunk(tmp_path):
     replay = make(tmp_path, continue_streams=True)
     fill(replay, 0, CHUNK, workers=1)

@@ -50,7 +50,7 @@ class Model:
         if start >= 0:
             index = self.tracks.index(track)
             self.items.append((index, start))
-            if start > 0 and (len(track.counts) - 1) % self.length == 0:
+            if (len(track.counts) - 1) % self.length == 0:
                 self.queue.append((index, start))
         if len(self.items) > self.capacity:
             index, start = self.items.pop(0)

@@ -84,7 +84,7 @@ class Store:
             items = self.items
             items.append(address)
             self.selector.insert(address, self.length)
-            if self.online and start and end % self.length == 0:
+            if self.online and (stream.skipped + end) % self.length == 0:
                 self._enqueue(address)
             if items.stop - items.first > self._capacity:
                 self._evict()

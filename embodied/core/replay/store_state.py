@@ -41,7 +41,7 @@ def save_state(store: Store) -> dict[str, Any]:
         "items": len(store.items),
         "queue": np.frombuffer(b"".join(queue), np.uint8).reshape(-1, STEPID_BYTES).copy(),
         "tails": {
-            str(worker): chunk.uuid.hex()
+            str(worker): [chunk.uuid.hex(), stream.skipped + stream.end]
             for worker, stream in store.writers.items()
             # Not the newest chunk, which is empty if the first step for it was refused.
             if (chunk := stream.chunk_at(stream.end - 1)) is not None
@@ -64,14 +64,15 @@ def limits(store: Store, state: Mapping[str, Any] | None, continued: bool) -> re
         state: What `save_state` returned.
         continued: Whether workers go on with their old streams.
     """
+    none = frozenset[str]()
     if state is None:
-        return restore.Limits(store.length, store.capacity, 0, None, frozenset())
+        return restore.Limits(store.length, store.capacity, 0, None, none)
     return restore.Limits(
         length=store.length,
         capacity=store.capacity,
         first_serial=int(state["oldest_serial"]),
         stop_serial=int(state["serial"]),
-        keep_open=frozenset(state["tails"].values() if continued else ()),
+        keep_open=frozenset(tail for tail, _ in state["tails"].values()) if continued else none,
     )
 
 
@@ -108,9 +109,11 @@ def load_state(store: Store, state: Mapping[str, Any], continued: bool) -> None:
     if continued:
         streams = list(store.streams.values())
         tails = {stream.tail.uuid.hex(): stream for stream in streams if stream.tail is not None}
-        for worker, tail in state["tails"].items():
+        for worker, (tail, steps) in state["tails"].items():
             if tail in tails:
-                store.writers[int(worker)] = tails[tail]
+                stream = store.writers[int(worker)] = tails[tail]
+                # Which windows enter the online queue follows from the steps since the beginning.
+                stream.skipped = int(steps) - stream.end
     for name, priorities in state.get("priorities", {}).items():
         chunk = store.chunks.get(bytes.fromhex(name))
         if chunk is not None:

@@ -41,10 +41,21 @@ class WorkerStream:
         first_start: Position of the oldest step that is still the start of an item, or that will
             be the start of the next item.
         end: Position after the newest step.
+        skipped: Steps of the stream before position 0, which a save left behind.
         tail: The newest chunk.
     """
 
-    __slots__ = ("base", "chunk_size", "chunks", "end", "first_start", "number", "tail", "worker")
+    __slots__ = (
+        "base",
+        "chunk_size",
+        "chunks",
+        "end",
+        "first_start",
+        "number",
+        "skipped",
+        "tail",
+        "worker",
+    )
 
     def __init__(self, number: int, worker: int, chunk_size: int) -> None:
         """Create an empty stream."""
@@ -55,6 +66,7 @@ class WorkerStream:
         self.chunks: dict[int, Chunk] = {}
         self.first_start = 0
         self.end = 0
+        self.skipped = 0
         self.tail: Chunk | None = None
 
     def push(self, chunk: Chunk) -> None:
