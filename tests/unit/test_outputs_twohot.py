@@ -124,6 +124,13 @@ def test_targets_are_split_between_neighbours():
     assert (bins[below] <= inside).all() and (bins[above] >= inside).all()
 
 
+@pytest.mark.parametrize("bins", [[-4.0, -1, 0, 1, 3], [0.0, 1, 2, 5], [7.0], [-3.0, 9]])
+def test_expectation_over_bins_that_are_not_symmetric(bins):
+    logits = np.random.default_rng(0).normal(size=(6, len(bins))).astype(np.float32)
+    expected = (np.asarray(jax.nn.softmax(logits), np.float64) * bins).sum(-1)
+    np.testing.assert_allclose(TwoHot(logits, bins).pred(), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_squashed_bins_interpolate_in_squashed_space():
     bins = np.linspace(-3, 3, 7, dtype=np.float32)
     logits = np.full((7,), -30, np.float32)

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from embodied.jax.outputs.mse import check_shape
@@ -30,7 +31,7 @@ class TwoHot(Output):
 
         Args:
           logits: Unnormalized log probabilities, [..., C].
-          bins: Ascending positions of the bins, [C].
+          bins: Ascending positions of the bins, constants [C].
           squash: Applied to targets before they are placed among the bins.
           unsquash: Applied to the expectation to make the prediction.
 
@@ -38,7 +39,7 @@ class TwoHot(Output):
           ValueError: The number of logits is not that of the bins.
         """
         self.logits = float32(logits)
-        self.bins = float32(bins)
+        self.bins = np.asarray(bins, np.float32)
         if self.bins.ndim != 1 or self.logits.shape[-1] != self.bins.shape[0]:
             raise ValueError(
                 f"Got logits of shape {self.logits.shape} for bins of shape {self.bins.shape}; "
@@ -67,27 +68,27 @@ class TwoHot(Output):
         event = float32(event)
         check_shape(self, event)
         event = lax.stop_gradient(self._squash(event) if self._squash else event)
-        return _mix(self.logits, *two_hot(event, self.bins)) - self._normalizer
+        return _mix(self.logits, *two_hot(event, jnp.asarray(self.bins))) - self._normalizer
 
     def _mean(self) -> Array:
-        """Return the expectation, summed over pairs of bins from small to large.
+        """Return the expectation, summed over pairs of bins of opposite sign.
 
         The members of a pair are subtracted before they are multiplied, so that equal
         probabilities over bins of opposite sign cancel to the last bit. A sum of two products
-        would not: compilers may round one of them and fuse the other with the addition. The
-        second term of a pair is zero for symmetric bins.
+        would not: compilers may round one of them and fuse the other with the addition.
         """
         count = self.bins.shape[0]
         half = count // 2
-        largest = lax.stop_gradient(jnp.max(self.logits, -1))
-        shifted = self.logits - largest[..., None]
-        upper, upper_bins = jnp.exp(shifted[..., count - half :]), self.bins[count - half :]
-        lower, lower_bins = jnp.exp(shifted[..., :half][..., ::-1]), self.bins[:half][::-1]
-        pairs = (upper - lower) * upper_bins + lower * (upper_bins + lower_bins)
-        total = jnp.sum(pairs, -1)
+        mass = jnp.exp(self.logits - lax.stop_gradient(jnp.max(self.logits, -1, keepdims=True)))
+        upper, upper_bins = mass[..., count - half :], self.bins[count - half :]
+        lower, lower_bins = mass[..., :half][..., ::-1], self.bins[:half][::-1]
+        total = jnp.dot(upper - lower, upper_bins, precision=lax.Precision.HIGHEST)
+        if np.any(upper_bins + lower_bins):
+            rest = upper_bins + lower_bins
+            total = total + jnp.dot(lower, rest, precision=lax.Precision.HIGHEST)
         if count % 2:
-            total = jnp.exp(shifted[..., half]) * self.bins[half] + total
-        return total * jnp.exp(largest - self._normalizer)
+            total = total + mass[..., half] * self.bins[half]
+        return total / jnp.sum(mass, -1)
 
 
 def two_hot(value: Array, bins: Array) -> tuple[Array, Array, Array, Array]:
