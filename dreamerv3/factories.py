@@ -72,7 +72,8 @@ def make_agent(config: Config) -> Agent:
       EnvError: If the task cannot be made.
       PlatformError: If the hardware that was asked for is not there.
     """
-    env = make_env(config, 0)
+    # One beyond those that are stepped: the first one may open a window to draw log images.
+    env = make_env(config, config.run.envs)
     try:
         obs_space = {k: v for k, v in env.obs_space.items() if not k.startswith("log/")}
         act_space = {k: v for k, v in env.act_space.items() if k != "reset"}
@@ -94,6 +95,7 @@ def _make_dreamer(
         **{key: config[key] for key in SHARED},
         "jax": config.jax,
         "policy_batch": config.run.envs,
+        "prefetch": config.replay.prefetch,
         "deterministic": config.run.deterministic,
     }
     return JaxAgent(Dreamer, obs_space, act_space, Config(options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
       SystemExit: With code 2 and one sentence on stderr if that cannot be done.
     """
+    logging.basicConfig(format="%(levelname)s: %(message)s")
     config = command_line.resolve(argv)
     # Only a command line that makes sense has to wait for JAX.
     from embodied.jax.platform import PlatformError, choose_platform, describe_platform

@@ -123,6 +123,10 @@ class Agent(ABC):
             regex: Pattern of the parameter paths to load, all if None.
         """
 
+    def summary(self) -> str:
+        """Describe the agent in a few lines, for the log."""
+        return type(self).__name__
+
 
 class Stream(Iterator[Any], ABC):
     """An iterator whose position can be saved and restored."""

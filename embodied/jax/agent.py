@@ -16,17 +16,30 @@ from embodied.core.space import Space
 from embodied.core.streams import Prefetch
 from embodied.jax import nj
 from embodied.jax.compiled import CompiledFunction
-from embodied.jax.platform import PlatformError, choose_platform, compute_dtype, pick_devices
+from embodied.jax.platform import (
+    PlatformError,
+    choose_platform,
+    compute_dtype,
+    enable_compilation_cache,
+    pick_devices,
+)
 from embodied.jax.transfer import from_device, param_difference, policy_params
 
 INIT, POLICY, TRAIN, REPORT = range(4)
+FAST_COMPILATION = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 
 
 class Model(Protocol):
     """What `JaxAgent` compiles: functions of arrays that use modules, see `dreamerv3.agent`."""
 
     policy_keys: str
-    ext_space: dict[str, Space]
+
+    @property
+    def ext_space(self) -> dict[str, Space]:
+        """Spaces of what is stored besides observations and actions."""
 
     def init_policy(self, batch_size: int) -> Any:
         """Return the carry of the policy."""
@@ -69,8 +82,9 @@ class JaxAgent(Agent):
           obs_space: Spaces of the observations, without ``log/`` keys.
           act_space: Spaces of the actions, without ``reset``.
           config: Options of the model, and ``jax``, ``seed``, ``batch_size``, ``batch_length``,
-            ``report_length`` and ``replay_context``; optionally ``policy_batch``, the number of
-            environments to compile the policy for.
+            ``report_length``, ``replay_context``, ``policy_batch`` (number of environments to
+            compile the policy for), ``prefetch`` (batches drawn ahead) and ``deterministic``
+            (whether batches are drawn at fixed points instead).
 
         Raises:
           PlatformError: The platform or a device that was asked for is not there.
@@ -79,6 +93,7 @@ class JaxAgent(Agent):
         options = config.jax
         platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
         jax.config.update("jax_debug_nans", options.debug)
+        enable_compilation_cache(options.cache)
         self._device = _only_device(platform, options.train_devices, "train_devices")
         self._policy_device = _only_device(platform, options.policy_devices, "policy_devices")
         dtype = compute_dtype(options.compute_dtype, platform)
@@ -89,7 +104,11 @@ class JaxAgent(Agent):
         self._pending: tuple[Any, Any] | None = None
         self._params = self._init_params()
         self._policy_params = self._copy_for_policy()
-        compiled = functools.partial(CompiledFunction, enabled=options.jit)
+        compiled = functools.partial(
+            CompiledFunction,
+            enabled=options.jit,
+            options=FAST_COMPILATION if options.debug and platform == "cpu" else None,
+        )
         self._act = {
             deterministic: compiled(functools.partial(self._run_policy, deterministic), (2,))
             for deterministic in (False, True)
@@ -153,9 +172,16 @@ class JaxAgent(Agent):
 
     def stream(self, source: Stream) -> Stream:
         """Check batches, drop keys that the model does not read, place them on the device."""
-        amount = self.config.get("prefetch", 1)
-        deterministic = self.config.get("deterministic", True)
+        amount, deterministic = self.config.prefetch, self.config.deterministic
         return Prefetch(source, self._to_device, amount=amount, deterministic=deterministic)
+
+    def summary(self) -> str:
+        """List the number of parameters per module, all state of the model included."""
+        counts: dict[str, int] = {}
+        for path, value in self._params.items():
+            module = path.split("/")[0]
+            counts[module] = counts.get(module, 0) + value.size
+        return "\n".join(f"{module}: {count:,}" for module, count in sorted(counts.items()))
 
     def save(self) -> dict[str, Any]:
         """Return parameters and counters, and what the last training step has yet to return."""
@@ -209,11 +235,10 @@ class JaxAgent(Agent):
         ):
             data = self._example(rows, length + config.replay_context)
             jobs.append((fn, (self._params, np.zeros(2, np.uint32), carry, data)))
-        if envs := config.get("policy_batch", 0):
-            obs = self._example(envs)
-            obs = {key: obs[key] for key in self.obs_space}
-            args = (self._policy_params, np.zeros(2, np.uint32), self.init_policy(envs), obs)
-            jobs.append((self._act[False], args))
+        envs, example = config.policy_batch, self._example(config.policy_batch)
+        obs = {key: example[key] for key in self.obs_space}
+        args = (self._policy_params, np.zeros(2, np.uint32), self.init_policy(envs), obs)
+        jobs.append((self._act[False], args))
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for job in [pool.submit(fn.compile, *args) for fn, args in jobs]:
                 job.result()

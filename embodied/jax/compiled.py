@@ -16,7 +16,11 @@ class CompiledFunction:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], donate: tuple[int, ...] = (), enabled: bool = True
+        self,
+        fn: Callable[..., Any],
+        donate: tuple[int, ...] = (),
+        enabled: bool = True,
+        options: dict[str, Any] | None = None,
     ) -> None:
         """Wrap `fn`.
 
@@ -24,17 +28,19 @@ class CompiledFunction:
           fn: Pure function of arrays.
           donate: Positions of the arguments whose buffers may be reused for the outputs.
           enabled: Whether to compile at all; else `fn` runs operation by operation.
+          options: Options of the compiler.
         """
         self._fn = fn
         self._jitted = jax.jit(fn, donate_argnums=donate)
         self._enabled = enabled
+        self._options = options
         self._compiled: dict[Signature, Callable[..., Any]] = {}
 
     def compile(self, *args: Any) -> None:
         """Compile for the shapes of `args`, unless that has been done."""
         signature = _signature(args[-1])
         if self._enabled and signature not in self._compiled:
-            self._compiled[signature] = self._jitted.lower(*args).compile()
+            self._compiled[signature] = self._jitted.lower(*args).compile(self._options)
 
     def __call__(self, *args: Any) -> Any:
         """Call the function, compiling it first for shapes that are new."""

@@ -58,6 +58,22 @@ def compute_dtype(name: str, platform: str) -> str:
     return name
 
 
+def enable_compilation_cache(folder: str) -> None:
+    """Keep compiled programs in a folder, so that the next start need not compile them.
+
+    Args:
+      folder: Where to keep them; ``auto`` is below the user's cache folder, empty is nowhere. A
+        folder that the user has set in ``JAX_COMPILATION_CACHE_DIR`` is kept.
+    """
+    if not folder or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    if folder == "auto":
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        folder = os.path.join(home, "dreamerv3", "jax")
+    jax.config.update("jax_compilation_cache_dir", os.path.expanduser(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
 def describe_platform(platform: str, asked: str) -> str:
     """Say in one line which platform was chosen and why."""
     devices = jax.devices(platform)

@@ -76,6 +76,7 @@ class TrainingRun:
             self._replay = factories.make_replay()
             self._logger = factories.make_logger()
             cleanup.callback(self._logger.close)
+            self._logger.add("params/summary", self._agent.summary())
             self.step: Counter = self._logger.step
             self.progress = Progress(int(args.steps), self._updates_per_step(), args.duration)
             self.checkpoint = self._make_checkpoint()
