@@ -175,6 +175,7 @@ def _read(part: StoredChunk, schema: Schema, limits: Limits) -> Chunk | ChunkFil
     rows = header.size if header.uuid in limits.keep_open else length
     chunk = Chunk(schema, header.size, bytes.fromhex(header.uuid), header.created, rows)
     chunk.fill({key: value[:length] for key, value in arrays.items()}, part.serials)
+    chunk.successor = bytes.fromhex(header.successor) or None
     chunk.saved_version = chunk.version
     if length < header.length:
         chunk.version += 1

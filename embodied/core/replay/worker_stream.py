@@ -73,8 +73,9 @@ class WorkerStream:
         """Link a chunk behind the newest one, which has to be full; its steps count as added."""
         if self.tail is not None:
             assert self.tail.length == self.tail.size, "only the last chunk may have free rows"
-            self.tail.successor = chunk.uuid
-            self.tail.version += 1
+            if self.tail.successor != chunk.uuid:
+                self.tail.successor = chunk.uuid
+                self.tail.version += 1
         chunk.address = self.base + self.end
         self.chunks[self.end // self.chunk_size] = chunk
         self.tail = chunk
