@@ -264,6 +264,24 @@ def test_without_state_the_newest_items_come_back(tmp_path):
     assert len(files(tmp_path)) < before, "what no item reaches is deleted"
 
 
+def test_another_selector_length_and_chunksize_after_a_restart(tmp_path, caplog):
+    replay = make(tmp_path, online=True, continue_streams=True)
+    fill(replay, 0, 50)
+    state = replay.save()
+    other = Replay(
+        9, 60, tmp_path, 3, online=True, continue_streams=True, selector=Prioritized(seed=1)
+    )
+    other.load(state)
+    assert ["Uniform" in text and "Prioritized" in text for text in warnings_of(caplog)] == [True]
+    fill(other, 50, 70)
+    assert len(other) == 60 and other.queued > 0
+    for _ in range(20):
+        counts = other.sample(9)["count"]
+        assert counts.shape == (9, 9) and (np.diff(counts, axis=1) == 1).all()
+    other.load(other.save())
+    assert len(warnings_of(caplog)) == 1
+
+
 def test_other_directory_is_read_and_the_own_one_written(tmp_path):
     replay = make(tmp_path / "a")
     fill(replay, 0, 20)

@@ -1,5 +1,6 @@
 """State of a store beside its chunk files, and how a store is rebuilt from both."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from embodied.core.replay.folder import Snapshot
 from embodied.core.replay.schema import STEPID_BYTES
 from embodied.core.replay.store import Store
 from embodied.core.replay.worker_stream import POSITION_BITS, POSITION_MASK
+
+LOGGER = logging.getLogger(__name__)
 
 
 def snapshots(store: Store) -> list[Snapshot]:
@@ -118,7 +121,16 @@ def load_state(store: Store, state: Mapping[str, Any], continued: bool) -> None:
         chunk = store.chunks.get(bytes.fromhex(name))
         if chunk is not None:
             store.selector.prioritize(chunk.address, np.asarray(priorities))
-    store.selector.load(state["selector"])
+    saved = state["selector"]["kind"]
+    if saved == store.selector.kind:
+        store.selector.load(state["selector"])
+    else:
+        LOGGER.warning(
+            "The replay was saved with selector %s and goes on with %s: its random numbers and "
+            "places start afresh, the items are the same.",
+            saved,
+            store.selector.kind,
+        )
 
 
 def _oldest_serial(store: Store) -> int:
