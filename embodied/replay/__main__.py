@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,4 +72,7 @@ def write_episode(folder: Path, episode: Episode, compress: bool = False) -> Pat
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):
+        # So that `... | head` ends quietly.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

@@ -1,0 +1,31 @@
+"""Training on the dummy task with every way to draw from the replay."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "uniform, priority, recency", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.4, 0.3, 0.3)]
+)
+def test_dummy_run_trains(tmp_path, uniform, priority, recency):
+    fracs = {"uniform": uniform, "priority": priority, "recency": recency}
+    command = [sys.executable, "dreamerv3/main.py", "--configs", "debug", "--run.steps", "200"]
+    command += ["--logdir", str(tmp_path), "--run.log_every", "1"]
+    for name, value in fracs.items():
+        command += [f"--replay.fracs.{name}", str(value)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=580, check=False
+    )
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    logged = {key for line in lines for key in json.loads(line)}
+    assert {"train/loss/rew", "replay/items", "replay/replay_ratio"} <= logged
