@@ -83,28 +83,28 @@ class Dreamer:
         stats = {"stats": config.norm_dtype}
         shared = {"dtype": dtype, **stats}
         encoded = {k: v for k, v in self.obs_space.items() if k not in NOT_ENCODED}
-        self.enc = encoder(encoded, **config.enc.simple, **shared, name="enc")
-        self.dyn = RSSM(self.act_space, self.draw, **config.dyn.rssm, **shared, name="dyn")
-        self.dec = decoder(encoded, **config.dec.simple, **shared, name="dec")
+        self.enc = nj.make("enc", encoder, encoded, **config.enc.simple, **shared)
+        self.dyn = nj.make("dyn", RSSM, self.act_space, self.draw, **config.dyn.rssm, **shared)
+        self.dec = nj.make("dec", decoder, encoded, **config.dec.simple, **shared)
 
         scalar, binary = Space(np.float32), Space(bool, (), 0, 2)
-        self.rew = MLPHead(scalar, **config.rewhead, **stats, name="rew")
-        self.con = MLPHead(binary, **config.conhead, **stats, name="con")
+        self.rew = nj.make("rew", MLPHead, scalar, **config.rewhead, **stats)
+        self.con = nj.make("con", MLPHead, binary, **config.conhead, **stats)
         outputs = {
             k: config.policy_dist_disc if v.discrete else config.policy_dist_cont
             for k, v in self.act_space.items()
         }
         policy = {**config.policy, **({} if config.policy_unimix else {"unimix": 0.0}), **stats}
-        self.pol = MLPHead(self.act_space, outputs, **policy, name="pol")
-        self.val = MLPHead(scalar, **config.value, **stats, name="val")
-        slow = MLPHead(scalar, **config.value, **stats, name="slowval")
+        self.pol = nj.make("pol", MLPHead, self.act_space, outputs, **policy)
+        self.val = nj.make("val", MLPHead, scalar, **config.value, **stats)
+        slow = nj.make("slowval", MLPHead, scalar, **config.value, **stats)
         self.slowval = SlowModel(slow, source=self.val, **config.slowvalue)
 
-        self.retnorm = Normalize(**config.retnorm, name="retnorm")
-        self.valnorm = Normalize(**config.valnorm, name="valnorm")
-        self.advnorm = Normalize(**config.advnorm, name="advnorm")
+        self.retnorm = nj.make("retnorm", Normalize, **config.retnorm)
+        self.valnorm = nj.make("valnorm", Normalize, **config.valnorm)
+        self.advnorm = nj.make("advnorm", Normalize, **config.advnorm)
         modules = [self.dyn, self.enc, self.dec, self.rew, self.con, self.pol, self.val]
-        self.opt = Optimizer(modules, **config.opt, name="opt")
+        self.opt = nj.make("opt", Optimizer, modules, **config.opt)
         scales = dict(config.loss_scales)
         rec = scales.pop("rec")
         if not config.repval_loss:

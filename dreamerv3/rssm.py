@@ -211,23 +211,26 @@ class RSSM(nj.Module):
         embed = nn.mask(self._action_vector(action), ~reset)
         inputs = (self._embed_action_vector(embed, weights), reset)
         if not self.obslayers or self.absolute:
-            return lambda c, x: self._observe(c, *x, weights), (*inputs, tokens)
+            return lambda c, x: self._observe(c, x, weights), (*inputs, tokens)
         layer = self._linear("obs0", self.hidden)
         kernel, bias = layer.params(self.deter + tokens.shape[-1], tokens.dtype)
         tokens = tokens @ kernel[self.deter :] + bias
         recurrent = kernel[: self.deter]
-        return lambda c, x: self._observe(c, *x, weights, recurrent), (*inputs, tokens)
+        return lambda c, x: self._observe(c, x, weights, recurrent), (*inputs, tokens)
 
     def _observe(
         self,
         carry: Carry,
-        action: jax.Array,
-        reset: jax.Array,
-        tokens: jax.Array,
+        inputs: tuple[jax.Array, jax.Array, jax.Array],
         weights: CoreWeights,
         recurrent: jax.Array | None = None,
     ) -> tuple[Carry, Carry]:
-        """One step of `observe`; `recurrent` is the part of the first layer that reads `deter`."""
+        """One step of `observe` on embedded action, reset and tokens.
+
+        The tokens are the encoder's, or with `recurrent`, the part of the first posterior layer
+        that reads `deter`, what the tokens contribute to that layer.
+        """
+        action, reset, tokens = inputs
         carry = nn.mask(carry, ~reset)
         deter = self._core(carry["deter"], carry["stoch"], action, weights)
         x, first = tokens, 0

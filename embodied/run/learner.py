@@ -66,7 +66,6 @@ class Learner:
         self._rate = Rate()
         self._logged = (0, 0)
         self._should_report = Clock(args.report_every)
-        self._report_number = 0
 
     def __call__(self, step: int) -> None:
         """Make the updates that are due.
@@ -104,18 +103,8 @@ class Learner:
 
     @property
     def report_due(self) -> bool:
-        """Whether it is time for a report; asking starts the next period.
-
-        In deterministic mode, the period is counted in updates instead of seconds, because a report
-        draws from the replay and may not come at a random moment.
-        """
-        if not self.ready:
-            return False
-        every = self._args.report_every
-        if not self._args.deterministic or every <= 0:
-            return self._should_report()
-        previous, self._report_number = self._report_number, int(self.updates // every)
-        return self._report_number > previous
+        """Whether it is time for a report; asking starts the next period."""
+        return self.ready and self._should_report()
 
     def report(self) -> dict[str, Any]:
         """Ask the agent what it believes about some batches; return the metrics."""
@@ -149,7 +138,6 @@ class Learner:
             "started": self._started,
             "due": self._due,
             "updates": self.updates,
-            "report_number": self._report_number,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -158,7 +146,6 @@ class Learner:
         self._started = state["started"]
         self._due = state["due"]
         self.updates = state["updates"]
-        self._report_number = state["report_number"]
 
     def _update(self) -> None:
         batch = self._next(self._train_stream)

@@ -161,17 +161,6 @@ def test_report_averages_its_batches_and_keeps_the_carry():
     assert [carry for carry, _ in agent.reports] == list(range(100, 108))
 
 
-def test_reports_come_by_updates_in_deterministic_mode():
-    learner, _, replay = make(16, report_every=5, deterministic=True)
-    due = []
-    replay.items = 16
-    for step in range(1, 21):
-        learner(step)
-        due.append(learner.report_due)
-        learner.load(learner.save())
-    assert [index + 1 for index, value in enumerate(due) if value] == [5, 10, 15, 20]
-
-
 def test_reports_wait_for_data():
     learner, _, replay = make(16, report_every=-1)
     assert not learner.report_due

@@ -57,7 +57,7 @@ class Replay:
             online: Whether `sample` in mode `train` first uses up fresh windows that do not
                 overlap (spec row 5.4).
             selector: How items are drawn, uniformly if None.
-            seed: Seed of the uniform selector.
+            seed: Seed of the uniform selector and of the draws for reports.
             name: For messages.
             continue_streams: Whether workers go on with their old streams after `load(state)`.
                 This is right only if their environments continue exactly where they were saved
@@ -80,6 +80,7 @@ class Replay:
         # An empty selector is false, so `or` would not do.
         selector = Uniform(seed) if selector is None else selector
         self._store = Store(length, capacity, chunksize, online, selector)
+        self._report_rng = np.random.default_rng([seed, 1])
         self._schema: Schema | None = None
         self._counts = {"samples": 0, "updates": 0}
         self._counted_from = 0
@@ -128,8 +129,9 @@ class Replay:
 
         Args:
             batch: Number of rows B.
-            mode: In `train`, rows come from the online queue first and are counted; `report`
-                and `eval` leave both as they are.
+            mode: In `train`, rows come from the online queue first, then from the selector, and
+                are counted. `report` and `eval` draw uniformly and change nothing, so that looking
+                at the data has no influence on training.
 
         Returns:
             Fresh array [B, length, ...] per key and `stepid` uint8 [B, length, 20]. `is_first` is
@@ -146,9 +148,12 @@ class Replay:
             )
         with self._filled:
             self._wait_for_item()
-            addresses = self._store.pop_online(batch) if mode == "train" else []
-            if len(addresses) < batch:
-                addresses += self._store.draw(batch - len(addresses))
+            if mode == "train":
+                addresses = self._store.pop_online(batch)
+                if len(addresses) < batch:
+                    addresses += self._store.draw(batch - len(addresses))
+            else:
+                addresses = self._store.draw_uniformly(batch, self._report_rng)
             segments = self._store.locate(enumerate(addresses), self.length)
             self._counts["samples"] += batch if mode == "train" else 0
         return annotate(assemble(segments, batch, self.length))

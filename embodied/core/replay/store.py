@@ -94,6 +94,10 @@ class Store:
         """Draw items with the selector; their addresses."""
         return self.items.take(self.selector.sample(amount)).tolist()
 
+    def draw_uniformly(self, amount: int, rng: np.random.Generator) -> list[int]:
+        """Draw items with equal probability, leaving the selector as it is; their addresses."""
+        return self.items.take(rng.integers(self.items.first, self.items.stop, amount)).tolist()
+
     def pop_online(self, amount: int) -> list[int]:
         """Take up to `amount` windows from the online queue, skipping those that are gone.
 

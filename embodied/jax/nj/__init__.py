@@ -5,14 +5,14 @@ through the context of the enclosing `pure` call, so that a function that uses m
 ``fn(state, *args, seed=...) -> (state, out)``, which jits, differentiates and scans like any
 other JAX function. The vocabulary is that of ninjax.
 
-- `module.py`: `Module`; `variable.py`: `Variable` and `Tree`.
+- `module.py`: `Module`, `make`; `variable.py`: `Variable` and `Tree`.
 - `context.py`: the state of one call: `context`, `creating`, `seed`; `scope.py`: names.
 - `pure.py`: `pure` and `init`; `transforms.py`: `grad`, `scan`, `cond`, `while_loop`,
   `checkpoint`, `stop_gradient`.
 """
 
 from embodied.jax.nj.context import Context, context, creating, seed
-from embodied.jax.nj.module import Module
+from embodied.jax.nj.module import Module, make
 from embodied.jax.nj.pure import init, pure
 from embodied.jax.nj.scope import scope
 from embodied.jax.nj.transforms import checkpoint, cond, grad, scan, stop_gradient, while_loop
@@ -29,6 +29,7 @@ __all__ = [
     "creating",
     "grad",
     "init",
+    "make",
     "pure",
     "scan",
     "scope",

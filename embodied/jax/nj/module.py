@@ -4,13 +4,14 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 
 from embodied.jax.nj.context import context
 from embodied.jax.nj.scope import current_scope, join, scope
 
+T = TypeVar("T")
 _REQUIRED = object()
 
 
@@ -163,3 +164,8 @@ class Module(metaclass=ModuleMeta):
         if path not in ctx.state and ctx.create:
             ctx.add(path, make(*args, **kwargs) if callable(make) else make)
         return ctx.read(path)
+
+
+def make(name: str, cls: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Make a module that is not inside of another one, as `Module.sub` makes children."""
+    return cls(*args, name=name, **kwargs)

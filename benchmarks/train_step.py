@@ -1,0 +1,131 @@
+"""Times one gradient step on random batches of the control suite's walker.
+
+    python benchmarks/train_step.py [--sizes size1m size12m] [--dtype float32] [--profile]
+
+With `--profile`, the parts of the step are timed on their own: the world model forward and
+backward, imagination, and the heads and losses on imagined states with their gradients.
+"""
+
+import argparse
+from typing import Any
+
+import jax
+import numpy as np
+import yardstick
+
+from dreamerv3.agent import Dreamer
+from dreamerv3.presets import Presets
+from embodied.core.config import Config
+from embodied.core.space import Space
+from embodied.jax import nj
+
+FLAGS = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
+OBS = {
+    "height": Space(np.float32),
+    "orientations": Space(np.float32, 14),
+    "velocity": Space(np.float32, 9),
+    "reward": Space(np.float32),
+    **FLAGS,
+}
+ACT = {"action": Space(np.float32, 6, -1, 1)}
+
+
+class Benchmark:
+    """A model of one size with a batch to learn from."""
+
+    def __init__(self, size: str, dtype: str) -> None:
+        """Create parameters and a batch."""
+        presets = Presets.load()
+        config = presets.defaults.update(presets.changes(size))
+        self.config = config
+        options = Config({**config.agent, "replay_context": config.replay_context})
+        self.model = Dreamer(OBS, ACT, options, dtype)
+        self.data = self.batch()
+        create = nj.init(lambda data: self.model.train(self.carry(), data))
+        self.params = jax.jit(lambda data: create({}, data, seed=0))(self.data)
+
+    def carry(self) -> Any:
+        """Return a fresh carry."""
+        return self.model.init_train(self.config.batch_size)
+
+    def batch(self) -> dict[str, np.ndarray]:
+        """Draw a random batch without episode ends."""
+        rng = np.random.default_rng(0)
+        shape = (self.config.batch_size, self.config.batch_length + self.config.replay_context)
+        spaces = {**OBS, **ACT, **self.model.ext_space}
+        data = {k: np.zeros((*shape, *s.shape), s.dtype) for k, s in spaces.items()}
+        for key in ("height", "orientations", "velocity", "reward", "action"):
+            data[key] = rng.normal(size=data[key].shape).astype(np.float32)
+        return data
+
+    def train(self) -> float:
+        """Time the whole step, in milliseconds."""
+        run = nj.pure(self.model.train)
+        step = jax.jit(
+            lambda params, carry, data: run(params, carry, data, seed=0, modify=True),
+            donate_argnums=(0, 1),
+        )
+        state = [self.params, self.carry()]
+
+        def call() -> Any:
+            state[0], (state[1], _, metrics) = step(*state, self.data)
+            return metrics
+
+        return yardstick.milliseconds(call)
+
+    def part(self, fn: Any, *args: Any) -> tuple[float, Any]:
+        """Time a function that uses modules; return its result, too."""
+        call = jax.jit(lambda params, *args: nj.pure(fn)(params, *args, seed=0, modify=True)[1])
+        return yardstick.milliseconds(lambda: call(self.params, *args)), call(self.params, *args)
+
+    def profile(self) -> dict[str, float]:
+        """Time the parts of the step."""
+        model = self.model
+        state, obs, previous = self.part(lambda: model._split(self.carry(), self.data))[1]
+
+        def world_model() -> Any:
+            def loss() -> Any:
+                losses, _, (_, feat) = model._world_model_loss(state, obs, previous)
+                return sum(value.mean() for value in losses.values()), feat
+
+            return nj.grad(loss, model.opt.modules[:5], has_aux=True)()
+
+        world, (*_, feat) = self.part(world_model)
+        starts = {k: x.reshape((-1, *x.shape[2:])) for k, x in feat.items()}
+        imagination, _ = self.part(model._imagine, starts)
+
+        def actor_critic(feat: Any) -> Any:
+            def loss() -> Any:
+                return sum(
+                    value.mean()
+                    for value in model._imagination_loss(feat, obs, True).losses.values()
+                )
+
+            return nj.grad(loss, [model.pol, model.val])()
+
+        both, _ = self.part(actor_critic, feat)
+        return {
+            "world model": world,
+            "imagination": imagination,
+            "heads and losses": both - imagination,
+        }
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", nargs="+", default=["size1m", "size12m"])
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+    yardstick.report_yardsticks()
+    for size in args.sizes:
+        bench = Benchmark(size, args.dtype)
+        if args.profile:
+            for name, value in bench.profile().items():
+                yardstick.report(f"train_step/{size}/{name}", value, "ms", dtype=args.dtype)
+        yardstick.report(f"train_step/{size}", bench.train(), "ms", dtype=args.dtype)
+
+
+if __name__ == "__main__":
+    main()
