@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embodied.core.replay import Prioritized, Replay, Requirements, SchemaError
+from embodied.core.replay import (
+    Fifo,
+    Prioritized,
+    Recency,
+    Replay,
+    Requirements,
+    SchemaError,
+    Uniform,
+)
 from embodied.core.space import Space
 
 ORACLE = pathlib.Path(__file__).parents[1] / "oracle"
@@ -103,6 +111,21 @@ def test_report_leaves_queue_and_counts_alone():
         replay.sample(6, "test")
     with pytest.raises(ValueError, match="batch 0"):
         replay.sample(0)
+
+
+@pytest.mark.parametrize("selector", [Uniform, Fifo, Recency, Prioritized])
+def test_reports_have_no_influence_on_training(selector):
+    one, other = (filled(60, online=True, selector=selector()) for _ in range(2))
+    for _ in range(10):
+        report = other.sample(20, "report")
+        assert (np.diff(report["count"], axis=1) == 1).all()
+        np.testing.assert_array_equal(one.sample(3)["count"], other.sample(3)["count"])
+    again = filled(60, online=True, selector=selector())
+    np.testing.assert_array_equal(
+        again.sample(20, "eval")["count"],
+        filled(60).sample(20, "report")["count"],
+        "reports are drawn uniformly whatever the selector",
+    )
 
 
 def test_queued_windows_whose_chunk_is_gone_are_passed_over():
