@@ -189,11 +189,12 @@ def _measure(
     latents = ("stepid", "dyn/deter", "dyn/stoch")
     data: dict[int, list[dict[str, np.ndarray]]] = {}
     for replay in replays.values():
-        batches = [replay.sample(BATCH) for _ in range(8)]
+        # Two in turns: what the learner writes back comes fresh from its caches.
+        batches = [replay.sample(BATCH) for _ in range(2)]
         data[id(replay)] = [{key: x[key][:, 1:] for key in latents} for x in batches]
     yield (
         "write_backs_per_second",
-        rounds(lambda replay, count: replay.update(data[id(replay)][count % 8])),
+        rounds(lambda replay, count: replay.update(data[id(replay)][count % 2])),
     )
     data.clear()
     saving, loading = {}, {}
@@ -223,6 +224,13 @@ def _measure(
         )
 
 
+def unit_of(figure: str) -> str:
+    """Unit of a figure."""
+    if figure.endswith("_seconds"):
+        return "s"
+    return "bytes" if figure.startswith("memory") else "1/s"
+
+
 def machine() -> dict[str, Any]:
     """What the figures depend on."""
     try:
@@ -237,6 +245,10 @@ def machine() -> dict[str, Any]:
         commit = "unknown"
     block = np.zeros(1 << 26, np.uint8)
     copies = rate(lambda _: block.copy(), 0.3)
+    begin = time.perf_counter()
+    for _ in range(10**6):
+        pass
+    loops = 1 / (time.perf_counter() - begin)
     return {
         "cpu": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
@@ -244,6 +256,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "commit": commit,
+        "python_loops_million_per_second": round(loops, 1),
         "copy_gb_per_second": round(copies * block.nbytes / 1e9, 2),
     }
 
@@ -283,10 +296,10 @@ def run(size: str, layout: str, args: Any) -> None:
     for figure, values in measure(makers, make_steps(size, layout), args):
         others = {name: value for name, value in values.items() if name != "ours"}
         line = {
-            "figure": f"replay/{figure}",
-            "size": size,
-            "layout": layout,
-            **{name: round(value, 4) for name, value in values.items()},
+            "name": f"replay/{size}/{layout}/{figure}",
+            "value": round(values["ours"], 4),
+            "unit": unit_of(figure),
+            **{name: round(value, 4) for name, value in others.items()},
             "ratio": {name: round(values["ours"] / x, 3) for name, x in others.items() if x},
             **common,
         }
