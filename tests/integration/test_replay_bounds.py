@@ -65,9 +65,10 @@ def test_memory_and_files_are_bounded(tmp_path, saves):
     assert result.returncode == 0, result.stderr
     figures = json.loads(result.stdout)
     marks = figures["marks"][2:]
-    # One chunk of one worker is about 1 MiB.
-    assert max(marks) - min(marks) < 8 * 1024**2, [mark >> 20 for mark in marks]
-    assert abs(marks[-1] - marks[0]) < 4 * 1024**2
+    # A chunk is about 1 MiB, and a few are copied while they are saved; 60,000 steps are 240 MiB.
+    assert max(marks) - min(marks) < 12 * 1024**2, [mark >> 20 for mark in marks]
+    half = len(marks) // 2
+    assert max(marks[half:]) < max(marks[:half]) + 4 * 1024**2, [mark >> 20 for mark in marks]
     assert figures["ram"] <= figures["requirements"]
     assert figures["disk"] <= figures["disk_bytes"]
     assert figures["files"] <= CAPACITY / CHUNK + 2 * WORKERS
