@@ -94,7 +94,10 @@ class Dreamer:
             k: config.policy_dist_disc if v.discrete else config.policy_dist_cont
             for k, v in self.act_space.items()
         }
-        policy = {**config.policy, **({} if config.policy_unimix else {"unimix": 0.0}), **stats}
+        policy = {**config.policy, **stats}
+        # HEAD reads the option for one-hot actions only, the paper's recipe for all discrete ones.
+        if config.policy_dist_disc != "onehot" and not config.policy_unimix:
+            policy["unimix"] = 0.0
         self.pol = nj.make("pol", MLPHead, self.act_space, outputs, **policy)
         self.val = nj.make("val", MLPHead, scalar, **config.value, **stats)
         slow = nj.make("slowval", MLPHead, scalar, **config.value, **stats)

@@ -113,7 +113,7 @@ def imagination_loss(
         "ret_min": normed_ret.min(),
         "ret_max": normed_ret.max(),
         "ret_rate": (jnp.abs(normed_ret) >= 1.0).mean(),
-        **_entropy_metrics(policy, entropies),
+        **_entropy_metrics(action, policy, entropies),
     }
     losses = {"policy": policy_loss, "value": value_loss}
     return ImaginationLoss(losses, returns, sg(metrics))
@@ -165,13 +165,15 @@ def replay_loss(
 
 
 def _entropy_metrics(
-    policy: Mapping[str, Output], entropies: Mapping[str, jax.Array]
+    action: Mapping[str, jax.Array],
+    policy: Mapping[str, Output],
+    entropies: Mapping[str, jax.Array],
 ) -> dict[str, Any]:
     """Mean entropy per action and, for discrete ones, its share of the possible range."""
     metrics = {}
     for key, dist in policy.items():
         entropy = entropies[key].mean()
         metrics[f"ent/{key}"] = entropy
-        if dist.minent is not None and dist.maxent is not None:
+        if jnp.issubdtype(action[key].dtype, jnp.integer):
             metrics[f"rand/{key}"] = (entropy - dist.minent) / (dist.maxent - dist.minent)
     return metrics

@@ -14,20 +14,21 @@ from embodied.envs.errors import UnknownTask
 
 TASKS = ("cue", "memory", "cue_shuffled")
 CUES = 4
+HIDDEN, QUESTION = CUES, CUES + 1
 
 
 class Toy(Env):
     """One of four actions pays; the tasks differ in what tells which.
 
     - `cue`: every observation shows the action that pays 1 now. Episodes of 10 steps.
-    - `memory`: the cue is shown in the first observation only. `DELAY` steps later the last entry
-      of the observation asks for it, and the action given in response pays 1 if it equals the
-      cue. Actions before do not matter. Episodes of `DELAY + 1` steps.
+    - `memory`: the cue is shown in the first observation only. `DELAY` steps later the observation
+      asks for it, and the action given in response pays 1 if it equals the cue. Actions before do
+      not matter. Episodes of `DELAY + 1` steps.
     - `cue_shuffled`: looks like `cue`, but each step pays 1 with probability 1/4 whatever is done,
       so that nothing can be learned and the expected return is the random one.
 
-    Observation `vector`: float32 [5], one-hot cue (zeros when hidden) and the question mark. Every
-    episode ends in a terminal step.
+    Observation `cue`: int32, the action that pays, or `HIDDEN`, or `QUESTION`. Every episode ends in
+    a terminal step.
 
     Attributes:
       optimum: Expected return of the best policy.
@@ -67,7 +68,7 @@ class Toy(Env):
     def obs_space(self) -> dict[str, Space]:
         """Spaces of what `step` returns."""
         return {
-            "vector": Space(np.float32, (CUES + 1,), 0, 1),
+            "cue": Space(np.int32, (), 0, CUES + 2),
             "reward": Space(np.float32),
             "is_first": Space(bool),
             "is_last": Space(bool),
@@ -92,7 +93,7 @@ class Toy(Env):
             self._cue = int(self._rng.integers(CUES))
         self._done = self._count >= self.length
         return {
-            "vector": self._observe(),
+            "cue": np.int32(self._observe()),
             "reward": np.float32(reward),
             "is_first": np.bool_(first),
             "is_last": np.bool_(self._done),
@@ -107,11 +108,8 @@ class Toy(Env):
             return 0.0
         return float(choice == self._cue)
 
-    def _observe(self) -> np.ndarray:
-        """Draw the one-hot cue and the question mark, float32 [5]."""
-        vector = np.zeros(CUES + 1, np.float32)
+    def _observe(self) -> int:
+        """Show the cue, hide it, or ask for it."""
         if not self._memory or self._count == 0:
-            vector[self._cue] = 1
-        if self._memory and self._count == self.DELAY:
-            vector[-1] = 1
-        return vector
+            return self._cue
+        return QUESTION if self._count == self.DELAY else HIDDEN

@@ -15,6 +15,7 @@ from embodied.core.interfaces import Agent, Batch, Stream
 from embodied.core.space import Space
 from embodied.core.streams import Prefetch
 from embodied.jax import nj
+from embodied.jax.allocator import reuse_large_buffers
 from embodied.jax.compiled import CompiledFunction
 from embodied.jax.platform import (
     PlatformError,
@@ -94,6 +95,8 @@ class JaxAgent(Agent):
         platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
         jax.config.update("jax_debug_nans", options.debug)
         enable_compilation_cache(options.cache)
+        if platform == "cpu":
+            reuse_large_buffers()
         self._device = _only_device(platform, options.train_devices, "train_devices")
         self._policy_device = _only_device(platform, options.policy_devices, "policy_devices")
         dtype = compute_dtype(options.compute_dtype, platform)
