@@ -1,1 +1,4 @@
-"""Placeholder; filled in by the lead."""
+"""The DreamerV3 agent and its command line.
+
+`main.py` runs experiments, `factories.py` builds their parts from a config, `agent.py` is the agent.
+"""

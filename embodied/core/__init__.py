@@ -1,1 +1,1 @@
-"""Placeholder; filled in by the lead."""
+"""Everything that works without JAX: interfaces, replay, driver, streams, logging, checkpoints."""

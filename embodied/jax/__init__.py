@@ -1,1 +1,1 @@
-"""Placeholder; filled in by the lead."""
+"""What runs on devices: module system, layers, outputs, optimizer, and the agent around a model."""

@@ -1,1 +1,1 @@
-"""Placeholder; filled in by the lead."""
+"""Run scripts: the loops that tie environments, agent, replay and logs together."""
