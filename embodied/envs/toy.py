@@ -27,8 +27,8 @@ class Toy(Env):
     - `cue_shuffled`: looks like `cue`, but each step pays 1 with probability 1/4 whatever is done,
       so that nothing can be learned and the expected return is the random one.
 
-    Observation `cue`: int32, the action that pays, or `HIDDEN`, or `QUESTION`. Every episode ends in
-    a terminal step.
+    Observation `cue`: int32, the action that pays, or `HIDDEN`, or `QUESTION`. Every episode ends
+    in a terminal step.
 
     Attributes:
       optimum: Expected return of the best policy.
