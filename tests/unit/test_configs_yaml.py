@@ -48,6 +48,7 @@ PAPER_RECIPE = {
     "agent.slowvalue.copy_first": True,
     "agent.enc.simple.symlog_ints": True,
     "agent.dec.simple.vec_outscale": 0.1,
+    "agent.dec.simple.symlog_ints": True,
     "agent.dec.simple.symlog_tol": 1e-8,
     "agent.dec.simple.symexp_pred": True,
 } | {

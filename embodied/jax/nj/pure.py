@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from embodied.jax.nj.context import Context, as_key, context, opened, running
 
 State = dict[str, Any]
@@ -61,9 +63,13 @@ def init(fn: Callable[..., Any]) -> Callable[..., State]:
 
     @functools.wraps(fn)
     def wrapper(state: State, *args: Any, seed: Any = None, **kwargs: Any) -> State:
-        ctx = Context(state, as_key(seed), create=True, ignore=True, dry=True)
-        with opened(ctx):
-            fn(*args, **kwargs)
-        return ctx.state
+        def create() -> State:
+            ctx = Context(state, as_key(seed), create=True, ignore=True, dry=True)
+            with opened(ctx):
+                fn(*args, **kwargs)
+            return ctx.state
+
+        # Compiled, only what the initial values depend on is computed.
+        return jax.jit(create)()
 
     return wrapper
