@@ -1,3 +1,4 @@
+import copy
 import importlib
 import inspect
 import json
@@ -17,6 +18,9 @@ DELIBERATE = {"jax.platform": "auto", "jax.compute_dtype": "auto"}
 
 # Replaced by run.parallel: environments step in worker processes by default.
 DROPPED = {"run.debug"}
+
+# The public block runs forever; here it is a check that ends by itself.
+ADDED = {"debug": ("run", "steps")}
 
 SIZES = {
     "size1m": (512, 64, 4, 4),
@@ -94,7 +98,11 @@ def test_blocks_are_the_public_ones(presets, public):
         for key in DROPPED:
             section, _, option = key.rpartition(".")
             block.get(section, {}).pop(option, None)
-        assert presets.blocks[name] == block, name
+        ours = copy.deepcopy(presets.blocks[name])
+        if name in ADDED:
+            section, option = ADDED[name]
+            del ours[section][option]
+        assert ours == block, name
 
 
 def test_every_option_preset_and_section_has_a_comment(presets):
