@@ -22,8 +22,8 @@ class Toy(Env):
 
     - `cue`: every observation shows the action that pays 1 now. Episodes of 10 steps.
     - `memory`: the cue is shown in the first observation only. `DELAY` steps later the observation
-      asks for it, and the action given in response pays 1 if it equals the cue. Actions before do
-      not matter. Episodes of `DELAY + 1` steps.
+      asks for it, and the action given in response pays 1 if it equals the cue, which the last
+      observation shows again. Actions before do not matter. Episodes of `DELAY + 1` steps.
     - `cue_shuffled`: looks like `cue`, but each step pays 1 with probability 1/4 whatever is done,
       so that nothing can be learned and the expected return is the random one.
 
@@ -110,6 +110,6 @@ class Toy(Env):
 
     def _observe(self) -> int:
         """Show the cue, hide it, or ask for it."""
-        if not self._memory or self._count == 0:
+        if not self._memory or self._count in (0, self.length):
             return self._cue
         return QUESTION if self._count == self.DELAY else HIDDEN

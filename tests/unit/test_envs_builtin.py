@@ -99,7 +99,7 @@ def test_memory_shows_the_cue_once_and_asks_five_steps_later():
     env = Toy("memory", seed=3)
     obs = [env.step({"action": 0, "reset": step == 0})["cue"] for step in range(7)]
     assert 0 <= obs[0] < 4
-    assert obs[1:] == [HIDDEN] * 4 + [QUESTION, HIDDEN]
+    assert obs[1:] == [HIDDEN] * 4 + [QUESTION, obs[0]]
 
 
 def test_only_the_answer_counts_in_memory():
