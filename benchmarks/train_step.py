@@ -81,7 +81,7 @@ class Benchmark:
     def profile(self) -> dict[str, float]:
         """Time the parts of the step."""
         model = self.model
-        state, obs, previous = self.part(lambda: model._split(self.carry(), self.data))[1]
+        state, obs, previous = self.part(lambda: model.split(self.carry(), self.data))[1]
 
         def world_model() -> Any:
             def loss() -> Any:

@@ -12,12 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from dreamerv3.decoder import Decoder
 from dreamerv3.encoder import Encoder
 from dreamerv3.losses import ImaginationLoss, imagination_loss, replay_loss
-from dreamerv3.report import open_loop_video
+from dreamerv3.report import gradient_norms, open_loop
 from dreamerv3.rssm import RSSM
 from embodied.core.config import Config
 from embodied.core.space import Space
@@ -172,7 +171,7 @@ class Dreamer:
           The carry after the sequences, the fresh latents for the replay as ``outs['replay']``,
           and metrics.
         """
-        state, obs, previous = self._split(carry, data)
+        state, obs, previous = self.split(carry, data)
         metrics, (state, entries, mets) = self.opt(
             self.loss, state, obs, previous, training=True, has_aux=True
         )
@@ -194,14 +193,14 @@ class Dreamer:
         """
         if not self.config.report:
             return carry, {}
-        state, obs, previous = self._split(carry, data)
+        state, obs, previous = self.split(carry, data)
         _, (after, _, metrics) = self.loss(state, obs, previous, training=False)
         if self.config.report_gradnorms:
-            metrics.update(self._gradient_norms(state, obs, previous))
+            metrics.update(gradient_norms(self, state, obs, previous))
         if self.dec.images:
             rows = min(REPORT_ROWS, len(obs["is_first"]))
             first = jax.tree.map(lambda x: x[:rows], (state, obs, previous))
-            metrics.update(self._open_loop(*first))
+            metrics.update(open_loop(self, *first))
         return (after, self._last_action(data)), metrics
 
     def loss(
@@ -249,7 +248,7 @@ class Dreamer:
         state, feat = self.dyn.observe(state, tokens, previous, obs["is_first"])
         losses, metrics = self.dyn.loss(feat)
         for key, recon in self.dec(feat).items():
-            losses[key] = recon.loss(self._target(key, obs[key]))
+            losses[key] = recon.loss(self.target(key, obs[key]))
         x = features(feat)
         cont = 1.0 - obs["is_terminal"].astype(jnp.float32)
         if config.contdisc:
@@ -333,7 +332,7 @@ class Dreamer:
         )
         return losses["repval"]
 
-    def _split(self, carry: tuple[Arrays, Arrays], data: Arrays) -> tuple[Arrays, Arrays, Arrays]:
+    def split(self, carry: tuple[Arrays, Arrays], data: Arrays) -> tuple[Arrays, Arrays, Arrays]:
         """Split a batch into initial state, observations and previous actions (row 5.8).
 
         With a replay context the state is the stored one where a sequence starts, and that of
@@ -356,40 +355,11 @@ class Dreamer:
     def _last_action(self, data: Arrays) -> Arrays:
         return {k: data[k][:, -1] for k in self.act_space}
 
-    def _target(self, key: str, value: jax.Array) -> jax.Array:
+    def target(self, key: str, value: jax.Array) -> jax.Array:
         """What the decoder should predict: images between 0 and 1, everything else as it is."""
         if key in self.dec.images and self.obs_space[key].discrete:
             return value.astype(jnp.float32) / 255
         return value
-
-    def _gradient_norms(self, state: Arrays, obs: Arrays, previous: Arrays) -> Arrays:
-        """Norm of the gradient of each loss with respect to all parameters."""
-        norms = {}
-        for key in self.scales:
-
-            def single(key: str = key) -> jax.Array:
-                metrics = self.loss(state, obs, previous, training=False)[1][2]
-                return metrics[f"loss/{key}"]
-
-            _, _, grads = nj.grad(single, self.opt.modules)()
-            norms[f"gradnorm/{key}"] = optax.global_norm(grads)
-        return norms
-
-    def _open_loop(self, state: Arrays, obs: Arrays, previous: Arrays) -> Arrays:
-        """Video per image: observe the first half of the window, imagine the second half."""
-        length = obs["is_first"].shape[1]
-        half = length // 2
-        tokens = self.enc(obs)
-        past = jax.tree.map(lambda x: x[:, :half], (tokens, previous, obs["is_first"]))
-        state, observed = self.dyn.observe(state, *past)
-        _, imagined = self.dyn.imagine_actions(state, {k: x[:, half:] for k, x in previous.items()})
-        before, after = self.dec(observed), self.dec(imagined)
-        videos = {}
-        for key in self.dec.images:
-            predicted = jnp.concatenate([before[key].pred(), after[key].pred()], 1)
-            true = self._target(key, obs[key])
-            videos[f"openloop/{key}"] = open_loop_video(true, predicted, half)
-        return videos
 
 
 def features(feat: Arrays) -> jax.Array:

@@ -1,10 +1,60 @@
-"""Pictures of what the world model believes."""
+"""What a report shows besides losses: gradient norms, and videos of what the model believes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+import optax
+
+from embodied.jax import nj
+
+if TYPE_CHECKING:
+    from dreamerv3.agent import Dreamer
+
+Arrays = dict[str, jax.Array]
 
 BORDER = 2
 LONGEST_PAUSE = 10
+
+
+def gradient_norms(model: Dreamer, state: Arrays, obs: Arrays, previous: Arrays) -> Arrays:
+    """Norm of the gradient of each loss with respect to all parameters, as ``gradnorm/<loss>``.
+
+    Args:
+      model: The agent.
+      state: Latent state before the sequences, [B, ...].
+      obs: Observations, [B, T, ...].
+      previous: Action before each observation, [B, T, ...].
+    """
+    norms = {}
+    for key in model.scales:
+
+        def single(key: str = key) -> jax.Array:
+            return model.losses(state, obs, previous, training=False)[0][key].mean()
+
+        _, _, grads = nj.grad(single, model.opt.modules)()
+        norms[f"gradnorm/{key}"] = optax.global_norm(grads)
+    return norms
+
+
+def open_loop(model: Dreamer, state: Arrays, obs: Arrays, previous: Arrays) -> Arrays:
+    """Video per image, ``openloop/<key>``: observe half of the window, imagine the other half.
+
+    Arguments are those of `gradient_norms`.
+    """
+    half = obs["is_first"].shape[1] // 2
+    tokens = model.enc(obs)
+    past = jax.tree.map(lambda x: x[:, :half], (tokens, previous, obs["is_first"]))
+    state, observed = model.dyn.observe(state, *past)
+    _, imagined = model.dyn.imagine_actions(state, {k: x[:, half:] for k, x in previous.items()})
+    before, after = model.dec(observed), model.dec(imagined)
+    videos = {}
+    for key in model.dec.images:
+        predicted = jnp.concatenate([before[key].pred(), after[key].pred()], 1)
+        videos[f"openloop/{key}"] = open_loop_video(model.target(key, obs[key]), predicted, half)
+    return videos
 
 
 def open_loop_video(true: jax.Array, predicted: jax.Array, observed: int) -> jax.Array:

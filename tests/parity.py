@@ -154,7 +154,7 @@ def _compare_loss(rec, compare, groups) -> None:
         return model.total(losses), (losses, metrics)
 
     def run(data):
-        state, obs, previous = model._split(rec.carry(), data)
+        state, obs, previous = model.split(rec.carry(), data)
         tokens = model.enc(obs)
         _, feat = model.dyn.observe(state, tokens, previous, obs["is_first"])
         grad = nj.grad(objective, model.opt.modules, has_aux=True)

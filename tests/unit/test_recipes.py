@@ -103,7 +103,7 @@ def test_continuation_of_the_start_from_the_replay():
         params = state(model)
 
         def run(model=model, data=data):
-            args = model._split(model.init_train(2), data)
+            args = model.split(model.init_train(2), data)
             model.losses(*args, training=True)
 
         module.imagination_loss = spy
