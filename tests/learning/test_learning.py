@@ -1,13 +1,17 @@
 """A small agent has to learn tiny environments whose optimum is known."""
 
 import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from dreamerv3.main import main
 from embodied.envs.toy import Toy
 
+MAIN = pathlib.Path(__file__).parents[2] / "dreamerv3" / "main.py"
 OPTIONS = """
     --replay.size 1e5 --run.envs 4 --run.parallel false --run.train_ratio 256
     --run.log_every 60 --run.report_every 0 --run.save_every 0
@@ -16,7 +20,7 @@ OPTIONS = """
     --agent..*rssm.classes 8 --agent..*rssm.blocks 4 --agent..*.units 64 --agent..*.layers 1
     --agent.loss_scales.rew 10 --agent.horizon 20 --agent.opt.warmup 50 --report_length 8
 """
-SHORT = "--batch_size 16 --batch_length 10 --agent.imag_length 6 --agent.opt.lr 1.5e-3"
+SHORT = "--batch_size 16 --batch_length 10 --agent.imag_length 6 --agent.opt.lr 1e-3"
 LONG = """
     --batch_size 16 --batch_length 16 --agent.imag_length 6 --agent.opt.lr 5e-4
     --run.train_ratio 512
@@ -26,7 +30,18 @@ LONG = """
 def final_return(task, seed, steps, folder, options=SHORT):
     """Train on a toy task; return the mean return of the last fifth of the episodes."""
     budget = ["--task", f"toy_{task}", "--seed", str(seed), "--run.steps", str(steps)]
-    main([*budget, "--logdir", str(folder), *OPTIONS.split(), *options.split()])
+    command = [
+        sys.executable,
+        MAIN,
+        *budget,
+        "--logdir",
+        folder,
+        *OPTIONS.split(),
+        *options.split(),
+    ]
+    # Unlike the other tests, these run longer than they compile.
+    env = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    subprocess.run(command, env=env, check=True)
     lines = (folder / "scores.jsonl").read_text().splitlines()
     scores = [json.loads(line)["episode/score"] for line in lines]
     return np.mean(scores[-len(scores) // 5 :])
@@ -34,7 +49,7 @@ def final_return(task, seed, steps, folder, options=SHORT):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_learns_to_do_what_the_observation_says(seed, tmp_path):
-    assert final_return("cue", seed, 900, tmp_path) >= 0.9 * Toy("cue").optimum
+    assert final_return("cue", seed, 1200, tmp_path) >= 0.9 * Toy("cue").optimum
 
 
 @pytest.mark.parametrize("seed", [0, 2])
