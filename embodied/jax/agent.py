@@ -93,7 +93,6 @@ class JaxAgent(Agent):
         self.config = config
         options = config.jax
         platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
-        jax.config.update("jax_debug_nans", options.debug)
         enable_compilation_cache(options.cache)
         if platform == "cpu":
             reuse_large_buffers()
@@ -111,6 +110,7 @@ class JaxAgent(Agent):
             CompiledFunction,
             enabled=options.jit,
             options=FAST_COMPILATION if options.debug and platform == "cpu" else None,
+            debug_nans=options.debug,
         )
         self._act = {
             deterministic: compiled(functools.partial(self._run_policy, deterministic), (2,))

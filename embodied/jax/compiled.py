@@ -1,5 +1,6 @@
 """Functions compiled ahead of their first call."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ class CompiledFunction:
         donate: tuple[int, ...] = (),
         enabled: bool = True,
         options: dict[str, Any] | None = None,
+        debug_nans: bool = False,
     ) -> None:
         """Wrap `fn`.
 
@@ -29,11 +31,13 @@ class CompiledFunction:
           donate: Positions of the arguments whose buffers may be reused for the outputs.
           enabled: Whether to compile at all; else `fn` runs operation by operation.
           options: Options of the compiler.
+          debug_nans: Whether outputs that are not a number are an error.
         """
         self._fn = fn
         self._jitted = jax.jit(fn, donate_argnums=donate)
         self._enabled = enabled
         self._options = options
+        self._debug_nans = debug_nans
         self._compiled: dict[Signature, Callable[..., Any]] = {}
 
     def compile(self, *args: Any) -> None:
@@ -44,12 +48,13 @@ class CompiledFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Call the function, compiling it first for shapes that are new."""
-        if not self._enabled:
-            return self._fn(*args)
-        signature = _signature(args[-1])
-        if signature not in self._compiled:
-            self.compile(*args)
-        return self._compiled[signature](*args)
+        with jax.debug_nans(True) if self._debug_nans else contextlib.nullcontext():
+            if not self._enabled:
+                return self._fn(*args)
+            signature = _signature(args[-1])
+            if signature not in self._compiled:
+                self.compile(*args)
+            return self._compiled[signature](*args)
 
 
 def _signature(tree: Any) -> Signature:

@@ -80,7 +80,9 @@ def test_processes_give_the_same_as_serial(image):
     for (worker1, transition1), (worker2, transition2) in zip(parallel, serial, strict=True):
         assert worker1 == worker2
         assert set(transition1) == set(transition2)
-        for key, value in transition1.items():
+        # Whether JAX is imported is a property of the process.
+        for key in set(transition1) - {"jax"}:
+            value = transition1[key]
             np.testing.assert_array_equal(value, transition2[key])
             assert value.dtype == transition2[key].dtype
 
