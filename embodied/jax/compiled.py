@@ -1,10 +1,10 @@
 """Functions compiled ahead of their first call."""
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 Signature = tuple[Any, ...]
 
@@ -47,15 +47,31 @@ class CompiledFunction:
             self._compiled[signature] = self._jitted.lower(*args).compile(self._options)
 
     def __call__(self, *args: Any) -> Any:
-        """Call the function, compiling it first for shapes that are new."""
-        with jax.debug_nans(True) if self._debug_nans else contextlib.nullcontext():
-            if not self._enabled:
-                return self._fn(*args)
-            signature = _signature(args[-1])
-            if signature not in self._compiled:
-                self.compile(*args)
-            return self._compiled[signature](*args)
+        """Call the function, compiling it first for shapes that are new.
+
+        Raises:
+          FloatingPointError: With `debug_nans`, an output is not a number; the message names it.
+        """
+        outputs = self._run(*args)
+        if self._debug_nans:
+            _refuse_nans(outputs)
+        return outputs
+
+    def _run(self, *args: Any) -> Any:
+        if not self._enabled:
+            return self._fn(*args)
+        signature = _signature(args[-1])
+        if signature not in self._compiled:
+            self.compile(*args)
+        return self._compiled[signature](*args)
 
 
 def _signature(tree: Any) -> Signature:
     return tuple((x.shape, x.dtype) for x in jax.tree.leaves(tree))
+
+
+def _refuse_nans(outputs: Any) -> None:
+    for path, value in jax.tree_util.tree_leaves_with_path(outputs):
+        if jnp.issubdtype(value.dtype, jnp.inexact) and jnp.isnan(value).any():
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            raise FloatingPointError(f"The output {name!r} contains values that are not a number.")
