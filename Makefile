@@ -25,7 +25,7 @@ train: $(VENV)/.installed
 	$(BIN)/python dreamerv3/main.py --configs dmc_proprio size12m $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -5,7 +5,6 @@ import functools
 import json
 import pathlib
 import sys
-import threading
 import time
 
 import numpy as np
@@ -185,11 +184,12 @@ def main(options):
 
 def _hang():
     """Stay in native code where Python cannot handle signals, like a compiler."""
-    print("Hanging now.", flush=True)
     libc = ctypes.CDLL(None)
-    thread = threading.Thread(target=libc.sleep, args=(600,), daemon=True)
-    thread.start()
-    libc.pthread_join(ctypes.c_ulong(thread.ident or 0), None)
+    mutex = ctypes.create_string_buffer(128)
+    libc.pthread_mutex_init(mutex, None)
+    libc.pthread_mutex_lock(mutex)
+    print("Hanging now.", flush=True)
+    libc.pthread_mutex_lock(mutex)
 
 
 if __name__ == "__main__":

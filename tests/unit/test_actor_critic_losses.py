@@ -120,21 +120,24 @@ def test_scaling_rewards_leaves_the_normalized_policy_loss_unchanged():
         retnorm = Normalize(**{**RETNORM, "rate": 0.5}, name="retnorm")
 
         def run():
-            for _ in range(40):
-                out = imagination_loss(
-                    action,
-                    jnp.float32(scale * reward),
-                    jnp.float32(cont),
-                    {"action": Categorical(logits)},
-                    value,
-                    value,
-                    retnorm=retnorm,
-                    **norms,
-                    update=True,
-                    actent=0.0,
-                )
+            out = imagination_loss(
+                action,
+                jnp.float32(scale * reward),
+                jnp.float32(cont),
+                {"action": Categorical(logits)},
+                value,
+                value,
+                retnorm=retnorm,
+                **norms,
+                update=True,
+                actent=0.0,
+            )
             return out.losses["policy"]
 
-        return nj.pure(run)({}, create=True, modify=True)[1]
+        state, _ = nj.pure(run)({}, create=True, modify=True)
+        update = jax.jit(lambda state: nj.pure(run)(state, modify=True))
+        for _ in range(40):
+            state, loss = update(state)
+        return loss
 
     assert_close(policy_loss(1000.0), policy_loss(10.0), 1e-4)
