@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import sys
+import threading
 import time
 
 import numpy as np
@@ -188,7 +189,7 @@ def _hang():
     mutex = ctypes.create_string_buffer(128)
     libc.pthread_mutex_init(mutex, None)
     libc.pthread_mutex_lock(mutex)
-    print("Hanging now.", flush=True)
+    threading.Timer(0.5, print, ["Hanging now."], {"flush": True}).start()
     libc.pthread_mutex_lock(mutex)
 
 
