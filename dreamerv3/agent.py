@@ -65,7 +65,8 @@ class Dreamer:
         Args:
           obs_space: Spaces of the observations, without ``log/`` keys.
           act_space: Spaces of the actions, without ``reset``.
-          config: The ``agent`` block of the configuration, and ``replay_context``.
+          config: The ``agent`` block of the configuration, ``replay_context`` and,
+            for prioritized replay, ``priosignal``: ``model``.
           dtype: Compute dtype.
 
         Raises:
@@ -78,6 +79,8 @@ class Dreamer:
         _choose("dyn.typ", config.dyn.typ, {"rssm": RSSM})
         encoder = _choose("enc.typ", config.enc.typ, {"simple": Encoder})
         decoder = _choose("dec.typ", config.dec.typ, {"simple": Decoder})
+        signal = config.get("priosignal", "none")
+        self.prioritizes = _choose("priosignal", signal, {"none": False, "model": True})
         _choose("imag_start", config.imag_start, dict.fromkeys(("model", "replay")))
         stats = {"stats": config.norm_dtype}
         shared = {"dtype": dtype, **stats}
@@ -168,18 +171,15 @@ class Dreamer:
           data: Sequences [B, replay_context + T, ...].
 
         Returns:
-          The carry after the sequences, the fresh latents for the replay as ``outs['replay']``,
-          and metrics.
+          The carry after the sequences, fresh latents and priorities for the replay as
+          ``outs['replay']``, and metrics.
         """
         state, obs, previous = self.split(carry, data)
         metrics, (state, entries, mets) = self.opt(
             self.loss, state, obs, previous, training=True, has_aux=True
         )
         self.slowval.update()
-        outs = {}
-        if self.config.replay_context:
-            latents = {f"dyn/{k}": v for k, v in entries.items()}
-            outs["replay"] = {"stepid": obs["stepid"], **latents}
+        outs = {"replay": {"stepid": obs["stepid"], **entries}} if entries else {}
         return (state, self._last_action(data)), outs, {**mets, **metrics}
 
     def report(
@@ -215,8 +215,8 @@ class Dreamer:
           training: Whether the normalizers see this batch.
 
         Returns:
-          The loss and, as auxiliary output, the latent state after the sequences, the latents of
-          all steps for the replay, and metrics.
+          The loss and, as auxiliary output, the latent state after the sequences, what the replay
+          should store with each step [B, T, ...], and metrics.
         """
         losses, (state, entries, metrics) = self.losses(state, obs, previous, training)
         metrics.update({f"loss/{key}": value.mean() for key, value in losses.items()})
@@ -233,11 +233,25 @@ class Dreamer:
         if self.config.repval_loss:
             losses["repval"] = self._replay_loss(feat, obs, imagined.returns[..., 0], training)
         assert losses.keys() == self.scales.keys(), (sorted(losses), sorted(self.scales))
-        return losses, (state, self.dyn.to_entry(feat), metrics)
+        return losses, (state, self._entries(feat, losses), metrics)
 
     def total(self, losses: Arrays) -> jax.Array:
         """Sum of the means of all losses, scaled by ``loss_scales``."""
         return sum((x.mean() * self.scales[k] for k, x in losses.items()), jnp.float32(0))
+
+    def _entries(self, feat: Arrays, losses: Arrays) -> Arrays:
+        """Latents and priorities [B, T] for the replay (rows 5.9 and 5.5).
+
+        A step has the priority that the world model still has to learn there: its reconstruction,
+        dynamics and representation losses.
+        """
+        entries = {}
+        if self.config.replay_context:
+            entries = {f"dyn/{k}": v for k, v in self.dyn.to_entry(feat).items()}
+        if self.prioritizes:
+            parts = [losses[key] for key in (*self.dec.vectors, *self.dec.images, "dyn", "rep")]
+            entries["priority"] = sg(jnp.maximum(sum(parts), 0))
+        return entries
 
     def _world_model_loss(
         self, state: Arrays, obs: Arrays, previous: Arrays
@@ -267,7 +281,6 @@ class Dreamer:
         batch, length = obs["is_first"].shape
         starts = min(config.imag_last or length, length)
         first = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
-        imagined, action = self._imagine(first)
         imagined, action = nj.stop_gradient(self._imagine)(sg(first))
         first = first if config.ac_grads else sg(first)
         x = jnp.concatenate([features(first)[:, None], sg(features(imagined))], 1)

@@ -93,6 +93,7 @@ def _make_dreamer(
     options = {
         **config.agent,
         **{key: config[key] for key in SHARED},
+        "priosignal": config.replay.priosignal if config.replay.fracs.priority else "none",
         "jax": config.jax,
         "policy_batch": config.run.envs,
         "prefetch": config.replay.prefetch,

@@ -1,24 +1,30 @@
 """Training on the dummy task with every way to draw from the replay."""
 
+import functools
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from embodied.core.checkpoint import Checkpoint
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
-    "uniform, priority, recency", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.4, 0.3, 0.3)]
+    "uniform, priority, recency", [slow(1, 0, 0), slow(0, 1, 0), slow(0, 0, 1), (0.4, 0.3, 0.3)]
 )
 def test_dummy_run_trains(tmp_path, uniform, priority, recency):
     fracs = {"uniform": uniform, "priority": priority, "recency": recency}
     command = [sys.executable, "dreamerv3/main.py", "--configs", "debug", "--run.steps", "200"]
-    command += ["--logdir", str(tmp_path), "--run.log_every", "1"]
+    command += ["--logdir", str(tmp_path), "--run.log_every", "1", "--replay.prio.initial", "77"]
     for name, value in fracs.items():
         command += [f"--replay.fracs.{name}", str(value)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -29,3 +35,10 @@ def test_dummy_run_trains(tmp_path, uniform, priority, recency):
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     logged = {key for line in lines for key in json.loads(line)}
     assert {"train/loss/rew", "replay/items", "replay/replay_ratio"} <= logged
+    _, states = Checkpoint(tmp_path / "ckpt").read(keys=["replay"])
+    priorities = states["replay"].get("priorities", {})
+    assert bool(priorities) == (priority > 0)
+    if priorities:
+        # Neither as at first nor as after a draw, but what the agent wrote.
+        values = np.concatenate(list(priorities.values()))
+        assert ((values > 0) & (values != 77)).any()

@@ -136,3 +136,21 @@ def test_whole_paper_recipe_trains():
     assert all(np.isfinite(value).all() for value in metrics.values())
     same = {k.replace("slowval", "val"): v for k, v in params.items() if k.startswith("slowval/")}
     assert all(np.array_equal(params[k], v) for k, v in same.items())
+
+
+def test_priorities_are_the_losses_of_the_world_model():
+    presets = Presets.load()
+    config = presets.defaults.update(presets.changes("debug"))
+    model = Dreamer(OBS, ACT, Config({**config.agent, "replay_context": 1, "priosignal": "model"}))
+    data = example(model)
+
+    def run(data):
+        state, obs, previous = model.split(model.init_train(2), data)
+        return model.losses(state, obs, previous, training=True)
+
+    losses_of = nj.pure(run)
+    compiled = jax.jit(lambda params, data: losses_of(params, data, seed=0, modify=True)[1])
+    losses, (_, entries, _) = compiled(default_state(), data)
+    expected = sum(losses[key] for key in ("image", "vector", "token", "dyn", "rep"))
+    assert entries["priority"].shape == (2, 2)
+    np.testing.assert_allclose(entries["priority"], expected, rtol=1e-6)
