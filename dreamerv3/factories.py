@@ -159,7 +159,14 @@ def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
 def make_args(config: Config) -> Config:
     """Gather the options of the training loop: those of `run` and the shared ones."""
     shared = {key: config[key] for key in SHARED}
-    return Config({**config.run, **shared, "timer": config.logger.timer})
+    return Config(
+        {
+            **config.run,
+            **shared,
+            "timer": config.logger.timer,
+            "replay_strict": config.replay.strict,
+        }
+    )
 
 
 def make_logger(config: Config) -> Logger:

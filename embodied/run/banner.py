@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from embodied.core.config import ConfigError
 from embodied.core.replay.requirements import Requirements
 
 _UNITS = ((1024**4, "TB"), (1024**3, "GB"), (1024**2, "MB"), (1024, "KB"))
@@ -20,9 +21,15 @@ def start_banner(args: Any, requirements: Requirements, multiplier: int, needed:
       requirements: Needs of a full replay.
       multiplier: Environment frames per agent step.
       needed: Items at which learning starts.
+
+    Raises:
+      ConfigError: The replay needs more than the machine has, and `replay_strict` is set.
     """
     updates = args.train_ratio / needed
     budget = int(args.steps)
+    replay, problem = replay_needs(requirements, budget, Path(args.logdir))
+    if problem and args.replay_strict:
+        raise ConfigError(f"{problem} Or set --replay.strict False to start nevertheless.")
     return "\n".join(
         [
             f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
@@ -30,7 +37,8 @@ def start_banner(args: Any, requirements: Requirements, multiplier: int, needed:
             f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
             f"(train ratio {args.train_ratio:g}, {args.batch_size} x {args.batch_length} steps per "
             f"update), from {needed:,} items on",
-            _replay_lines(requirements, budget, Path(args.logdir)),
+            replay,
+            *([f"Warning:  {problem}"] if problem else []),
         ]
     )
 
@@ -43,8 +51,17 @@ def format_bytes(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-def _replay_lines(requirements: Requirements, budget: int, folder: Path) -> str:
-    """The needs of what the budget can fill, and a warning where the machine has less."""
+def replay_needs(requirements: Requirements, budget: int, folder: Path) -> tuple[str, str | None]:
+    """Say what the replay needs for what the budget can fill, and what of it the machine lacks.
+
+    Args:
+      requirements: Needs of a full replay.
+      budget: Steps of the run.
+      folder: Where the replay is stored.
+
+    Returns:
+      A line for the banner, and the problem if there is one.
+    """
     items = min(requirements.capacity or budget, budget)
     needs = dataclasses.replace(requirements, capacity=items)
     assert needs.ram_bytes is not None and needs.disk_bytes is not None, "there is a capacity"
@@ -54,5 +71,4 @@ def _replay_lines(requirements: Requirements, budget: int, folder: Path) -> str:
         f"run: {format_bytes(needs.ram_bytes)} of memory ({format_bytes(memory)} available) and "
         f"{format_bytes(needs.disk_bytes)} of disk ({format_bytes(disk)} available)"
     )
-    problem = needs.problem(memory, disk)
-    return f"{line}\nWarning:  {problem}" if problem else line
+    return line, needs.problem(memory, disk)

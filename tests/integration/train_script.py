@@ -27,6 +27,7 @@ DEFAULTS = {
     "report_length": 8,
     "consec_report": 1,
     "replay_context": 1,
+    "replay_strict": False,
     "steps": 1000,
     "duration": 0.0,
     "train_ratio": 16.0,

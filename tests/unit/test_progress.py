@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 
+from embodied.core.config import ConfigError
 from embodied.core.replay.requirements import Requirements
 from embodied.core.space import Space
 from embodied.run import banner, heartbeat, progress, stop
@@ -106,6 +107,7 @@ def test_banner_has_schedule_frames_and_needs(tmp_path):
         batch_length=64,
         envs=16,
         logdir=str(tmp_path),
+        replay_strict=False,
     )
     spaces = {"deter": Space(np.float32, (2048,)), "reward": Space(np.float32)}
     needs = Requirements.from_spaces(spaces, 65, 5_000_000, 1024, workers=16)
@@ -118,6 +120,9 @@ def test_banner_has_schedule_frames_and_needs(tmp_path):
     args.steps = 1e12
     needs = Requirements.from_spaces(spaces, 65, None, 1024, workers=16)
     assert "Set a smaller capacity" in banner.start_banner(args, needs, 2, 1024)
+    args.replay_strict = True
+    with pytest.raises(ConfigError, match=r"of memory when full.*replay\.size.*replay\.strict"):
+        banner.start_banner(args, needs, 2, 1024)
 
 
 def test_heartbeat_reports_phases_and_long_activities(clock, capsys):
