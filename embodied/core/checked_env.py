@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.check import SpaceError, SpacesCheck
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.space import Space
 
 _REQUIRED = {"reward": np.float32, "is_first": bool, "is_last": bool, "is_terminal": bool}
@@ -78,6 +78,16 @@ class CheckedEnv:
         except (Exception, SystemExit) as error:
             raise self.failure(error) from error
         return obs
+
+    def save(self) -> State | None:
+        """Return the state of the environment, None if it has no such thing."""
+        inner = self._env.save() if isinstance(self._env, Env) else None
+        return None if inner is None else {"env": inner, "steps": self._steps}
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        self._env.load(state["env"])
+        self._steps = state["steps"]
 
     def close(self) -> None:
         """Close the environment."""

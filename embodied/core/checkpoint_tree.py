@@ -43,6 +43,15 @@ def flatten(state: Any) -> FlatState:
     return dataclasses.replace(flat, tree=tree)
 
 
+def same_layout(left: Any, right: Any) -> bool:
+    """Whether two states have arrays of the same shapes and dtypes in the same places."""
+    one, other = flatten(left), flatten(right)
+    return one.paths == other.paths and all(
+        (x.shape, x.dtype) == (y.shape, y.dtype)
+        for x, y in zip(one.arrays, other.arrays, strict=True)
+    )
+
+
 def unflatten(tree: Any, arrays: Sequence[np.ndarray]) -> Any:
     """Put a state together from its JSON tree and its arrays; the inverse of `flatten`.
 

@@ -1,13 +1,15 @@
 """The loop between environments and policy."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from embodied.core.checkpoint_tree import same_layout
 from embodied.core.env_group import EnvGroup
-from embodied.core.interfaces import Batch, Carry, Env
+from embodied.core.interfaces import Batch, Carry, Env, State
 from embodied.core.process_envs import ProcessEnvs
 from embodied.core.serial_envs import SerialEnvs
 from embodied.core.space import Space
@@ -48,6 +50,8 @@ class Driver:
         self._envs: EnvGroup
         self._envs = ProcessEnvs(make_env_fns, timeout) if parallel else SerialEnvs(make_env_fns)
         self._callbacks: list[StepCallback] = []
+        # Some are left when a callback raises, for example because the run has to stop.
+        self._pending: deque[tuple[dict[str, Any], int]] = deque()
         self.reset()
 
     @property
@@ -82,6 +86,42 @@ class Driver:
         self._actions = {k: np.zeros((size, *x.shape), x.dtype) for k, x in spaces.items()}
         self._actions["reset"] = np.ones(size, bool)
         self._carry = init_policy(size) if init_policy else None
+        self._pending.clear()
+
+    def save(self) -> State:
+        """Return the position between two transitions.
+
+        Environments in this process that can be saved (see `Env.save`) are part of it.
+        """
+        return {
+            "envs": self._envs.save(),
+            "actions": self._actions,
+            "carry": self._carry,
+            "pending": list(self._pending),
+        }
+
+    def load(self, state: State) -> bool:
+        """Continue at a saved position, after `reset`.
+
+        Transitions that the callbacks have not seen yet come first. Where environments were not
+        saved, are of another number or the policy has another carry, new episodes follow.
+
+        Returns:
+            Whether the episodes go on.
+        """
+        size = len(self._envs)
+        self._pending.extend(part for part in state["pending"] if part[1] < size)
+        if (
+            state["envs"] is None
+            or len(state["envs"]) != size
+            or not same_layout(state["carry"], self._carry)
+            or not same_layout(state["actions"], self._actions)
+            or self._envs.save() is None
+        ):
+            return False
+        self._envs.load(state["envs"])
+        self._actions, self._carry = state["actions"], state["carry"]
+        return True
 
     def __call__(self, policy: Policy, steps: int = 0, episodes: int = 0) -> None:
         """Step until at least this many transitions and finished episodes, over all environments.
@@ -98,9 +138,14 @@ class Driver:
         """
         step, episode = 0, 0
         while step < steps or episode < episodes:
-            is_last = self._step(policy)
-            step += len(is_last)
-            episode += int(is_last.sum())
+            if not self._pending:
+                self._step(policy)
+            while self._pending:
+                transition, worker = self._pending.popleft()
+                step += 1
+                episode += bool(transition["is_last"])
+                for callback in self._callbacks:
+                    callback(transition, worker)
 
     def close(self) -> None:
         """Close all environments and end their processes; may be called twice."""
@@ -117,7 +162,8 @@ class Driver:
     ) -> None:
         self.close()
 
-    def _step(self, policy: Policy) -> np.ndarray:
+    def _step(self, policy: Policy) -> None:
+        """Step every environment once; the transitions are pending then."""
         obs, logs = self._envs.step(self._actions)
         is_last = obs["is_last"].copy()
         self._carry, actions, outputs = policy(self._carry, dict(obs))
@@ -128,9 +174,7 @@ class Driver:
         for worker in range(len(is_last)):
             transition = {key: values[worker] for key, values in transitions.items()}
             transition.update(logs[worker])
-            for callback in self._callbacks:
-                callback(transition, worker)
-        return is_last
+            self._pending.append((transition, worker))
 
     def _mask(self, actions: Mapping[str, Any], is_last: np.ndarray) -> dict[str, np.ndarray]:
         """Fresh arrays of the spaces' dtypes, zero where an episode has ended."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.checked_env import WorkerError
+from embodied.core.interfaces import State
 from embodied.core.space import Space
 
 # Observation, log and action spaces of one environment.
@@ -50,6 +51,14 @@ class EnvGroup(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close all environments; always returns, and may be called twice."""
+
+    def save(self) -> State | None:
+        """Return the states of all environments, None if they cannot be saved or are in a step."""
+        return None
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called on as many environments."""
+        raise NotImplementedError(f"{type(self).__name__} has save, expected load as well.")
 
     def _set_spaces(self, spaces: Sequence[Spaces]) -> None:
         """Take over the spaces of all environments, raising if they differ."""

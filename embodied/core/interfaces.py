@@ -48,6 +48,18 @@ class Env(ABC):
     def close(self) -> None:  # noqa: B027 (a default that does nothing is the point)
         """Release what the environment holds; called once, nothing is stepped afterwards."""
 
+    def save(self) -> State | None:
+        """Return all that later steps depend on, random generators included.
+
+        None, the default, says that this environment cannot do so. A resumed run then starts new
+        episodes instead of continuing in the middle of the old ones.
+        """
+        return None
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called on an environment of the same construction."""
+        raise NotImplementedError(f"{type(self).__name__} has save, expected load as well.")
+
 
 class Agent(ABC):
     """A learner and actor. Carries are opaque to the caller and handed back at the next call.

@@ -7,7 +7,7 @@ import numpy as np
 
 from embodied.core.checked_env import CheckedEnv
 from embodied.core.env_group import EnvGroup
-from embodied.core.interfaces import Env
+from embodied.core.interfaces import Env, State
 
 
 class SerialEnvs(EnvGroup):
@@ -44,6 +44,16 @@ class SerialEnvs(EnvGroup):
         except BaseException:
             self.close()
             raise
+
+    def save(self) -> State | None:
+        """Return the states of all environments; None unless each of them has one."""
+        states = [env.save() for env in self._envs]
+        return None if not states or None in states else states
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        for env, part in zip(self._envs, state, strict=True):
+            env.load(part)
 
     def close(self) -> None:
         """Close all environments."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.space import Space
 
 TASKS = ("disc", "cont")
@@ -85,3 +85,17 @@ class Dummy(Env):
             "is_last": np.bool_(self._done),
             "is_terminal": np.bool_(self._done),
         }
+
+    def save(self) -> State:
+        """Return the position in the episode and the random generator."""
+        return {
+            "count": self._count,
+            "done": self._done,
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        self._count = state["count"]
+        self._done = state["done"]
+        self._rng.bit_generator.state = state["rng"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.space import Space
 from embodied.core.suggest import hint
 from embodied.envs.errors import UnknownTask
@@ -99,6 +99,22 @@ class Toy(Env):
             "is_last": np.bool_(self._done),
             "is_terminal": np.bool_(self._done),
         }
+
+    def save(self) -> State:
+        """Return the position in the episode and the random generator."""
+        return {
+            "count": self._count,
+            "cue": self._cue,
+            "done": self._done,
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        self._count = state["count"]
+        self._cue = state["cue"]
+        self._done = state["done"]
+        self._rng.bit_generator.state = state["rng"]
 
     def _reward(self, choice: int) -> float:
         """Pay for an action that answers the observation shown last."""

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -89,6 +90,25 @@ class EpisodeLogger:
     def stats(self) -> dict[str, np.ndarray]:
         """Return the statistics of the episodes that ended since the last call."""
         return self._stats.result()
+
+    def save(self) -> dict[str, Any]:
+        """Return the unfinished episodes, without their pictures, which would be large."""
+        fields = [field.name for field in dataclasses.fields(_Episode)]
+        kept = [name for name in fields if name not in ("filmed", "touched", "pictures")]
+        episodes = {
+            worker: {name: getattr(episode, name) for name in kept}
+            for worker, episode in self._episodes.items()
+        }
+        return {"episodes": episodes, "started": dict(self._started)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue with saved episodes; those that do not go on are forgotten at the next start."""
+        now = time.monotonic()
+        self._started = dict(state["started"])
+        self._episodes = {
+            worker: _Episode(filmed=False, touched=now, **values)
+            for worker, values in state["episodes"].items()
+        }
 
     def _start(self, worker: int, now: float) -> _Episode:
         number = self._started.get(worker, 0)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from embodied.core.aggregate import Agg
+from embodied.core.checkpoint_tree import same_layout
 from embodied.core.clock import Clock
 from embodied.core.interfaces import Agent, Stream
 from embodied.core.ratio import Ratio
@@ -83,7 +84,15 @@ class Learner:
             return
         self._started = True
         self._due += self._ratio(step)
-        while self._due:
+        self.settle(step)
+
+    def settle(self, step: int) -> None:
+        """Make the updates that a run which was stopped between two of them still owes.
+
+        Raises:
+          StopRequested: Between updates, if the run has to stop.
+        """
+        while self._due and self.ready:
             self._stop.check()
             self._update()
             self._due -= 1
@@ -138,6 +147,7 @@ class Learner:
             "started": self._started,
             "due": self._due,
             "updates": self.updates,
+            "carries": (self._train_carry, self._report_carry),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -146,6 +156,12 @@ class Learner:
         self._started = state["started"]
         self._due = state["due"]
         self.updates = state["updates"]
+        train_carry, report_carry = state["carries"]
+        # Other shapes or precisions mean other options or hardware, where sequences start anew.
+        if same_layout(train_carry, self._train_carry):
+            self._train_carry = train_carry
+        if same_layout(report_carry, self._report_carry):
+            self._report_carry = report_carry
 
     def _update(self) -> None:
         batch = self._next(self._train_stream)

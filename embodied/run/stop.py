@@ -1,6 +1,7 @@
 """Ends a run on request: SIGINT (Ctrl-C) and SIGTERM let it save first."""
 
 import contextlib
+import enum
 import os
 import signal
 import socket
@@ -19,14 +20,23 @@ class StopRequested(BaseException):
     """
 
 
+class _When(enum.Enum):
+    """When the main thread may be left for a signal."""
+
+    AT_ONCE = enum.auto()
+    LATE = enum.auto()
+    NEVER = enum.auto()
+
+
 class StopSignals:
     """Turns the first signal into a request to stop.
 
-    Where the main thread may be left at any point (during set-up, or while it waits), the request
-    is raised there as `StopRequested`. In the body of `protected`, it is only noted, for `check`
-    to raise at a point where everything belongs together. A second SIGINT ends the process at once.
-    So does the first signal when the main thread does not come back from native code such as a
-    compiler during set-up, when there is nothing to save yet.
+    During set-up, the main thread may be left at any point, and the request is raised there as
+    `StopRequested`. In the body of `protected`, it is only noted, for `check` to raise at a point
+    where everything belongs together. So it is in that of `interruptible` at first, since most
+    waits are short; one that is not over after the grace is left. A second SIGINT ends the process
+    at once. So does the first signal when the main thread does not come back from native code such
+    as a compiler during set-up, when there is nothing to save yet.
 
     Signals are left alone outside the main thread.
 
@@ -39,12 +49,13 @@ class StopSignals:
         """Create the context manager.
 
         Args:
-          grace: Seconds that native code may go on during set-up.
+          grace: Seconds that a wait, or native code during set-up, may go on.
         """
         self.requested = False
         self.exit_code = 0
         self._grace = grace
-        self._interruptible = True
+        self._when = _When.AT_ONCE
+        self._late = False
         self._expendable = True
         self._cleanup = contextlib.ExitStack()
 
@@ -71,7 +82,7 @@ class StopSignals:
 
     def __exit__(self, *exception: object) -> None:
         """Restore the handlers."""
-        self._interruptible = False
+        self._when = _When.NEVER
         self._cleanup.close()
 
     def check(self) -> None:
@@ -83,31 +94,33 @@ class StopSignals:
     def protected(self) -> Iterator[None]:
         """Let the body finish; from now on there is something to save."""
         self._expendable = False
-        with self._set_interruptible(False):
+        with self._set(_When.NEVER):
             yield
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Allow the body to be left at any point, for example because it waits."""
-        with self._set_interruptible(True):
+        """Allow the body to be left at any point if it takes long, because it waits."""
+        with self._set(_When.LATE):
             self.check()
             yield
 
     @contextlib.contextmanager
-    def _set_interruptible(self, value: bool) -> Iterator[None]:
-        previous, self._interruptible = self._interruptible, value
+    def _set(self, when: _When) -> Iterator[None]:
+        previous, self._when = self._when, when
         try:
             yield
         finally:
-            self._interruptible = previous
+            self._when = previous
 
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
-        if self.requested:
-            return
-        self.requested = True
-        self.exit_code = 128 + number
-        print(f"Got {signal.Signals(number).name}, stopping.", flush=True)
-        if self._interruptible:
+        if not self.requested:
+            self.requested = True
+            self.exit_code = 128 + number
+            print(f"Got {signal.Signals(number).name}, stopping.", flush=True)
+            leave = self._when is _When.AT_ONCE
+        else:
+            leave = self._when is _When.LATE and self._late
+        if leave:
             raise StopRequested
 
     def _watch(self, receiver: socket.socket) -> None:
@@ -121,6 +134,9 @@ class StopSignals:
                     if self._expendable and not self.requested:
                         _exit_now(first)
                     receiver.settimeout(None)
+                    self._late = True
+                    # Wakes a wait. Not SIGINT, of which a second one ends everything.
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
                     continue
                 if not numbers:
                     return

@@ -13,7 +13,7 @@ import numpy as np
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.counter import Counter
 from embodied.core.driver import Driver
-from embodied.core.interfaces import Agent, Batch, Carry, Env, Stream
+from embodied.core.interfaces import Agent, Batch, Carry, Env, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
 from embodied.core.replay.requirements import Requirements
@@ -36,6 +36,29 @@ class Factories:
     make_env: Callable[[int], Env]
     make_stream: Callable[[Replay, str], Stream]
     make_logger: Callable[[], Logger]
+
+
+class _DriverState:
+    """Position of the driver, which is loaded before there is a driver."""
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self._loaded: State = None
+
+    def attach(self, driver: Driver) -> None:
+        """Give the loaded position to the driver and take over from there."""
+        self._driver = driver
+        if self._loaded is not None and not driver.load(self._loaded):
+            print("Every environment begins a new episode.", flush=True)
+        self._loaded = None
+
+    def save(self) -> State:
+        """Return the position."""
+        return self._loaded if self._driver is None else self._driver.save()
+
+    def load(self, state: State) -> None:
+        """Keep the position until there is a driver."""
+        self._loaded = state
 
 
 class TrainingRun:
@@ -87,11 +110,15 @@ class TrainingRun:
             tools = (stop, heartbeat, self._timer)
             self.learner = Learner(self._agent, self._replay, streams, args, self.progress, tools)
             self.checkpoint.register("learner", self.learner)
+            self._episodes = EpisodeLogger(self._logger, args.picture_every)
+            self.checkpoint.register("episodes", self._episodes)
+            self._driver_state = _DriverState()
+            self.checkpoint.register("driver", self._driver_state)
         self._load()
         with heartbeat.phase(f"Starting {args.envs} environments"):
             self._driver = self._make_driver(factories.make_env)
             cleanup.callback(self._driver.close)
-        self._episodes = EpisodeLogger(self._logger, args.picture_every)
+            self._driver_state.attach(self._driver)
         self._usage = Usage(**args.usage)
         self._rate = Rate()
         self._left_driver = time.perf_counter()
@@ -103,6 +130,7 @@ class TrainingRun:
         Raises:
           StopRequested: If the run has to stop; what was collected until then is whole.
         """
+        self.learner.settle(int(self.step))
         with self._heartbeat.activity("waiting for the environments"), self._stop.interruptible():
             self._driver(self._policy, steps=steps)
 
@@ -159,6 +187,7 @@ class TrainingRun:
 
     def _policy(self, carry: Carry, obs: Batch) -> tuple[Carry, Batch, Batch]:
         self._timer.record("env", time.perf_counter() - self._left_driver)
+        # Not left here for a signal, as the observations would be lost.
         with self._busy("choosing actions", "policy"):
             result = self._agent.policy(carry, obs, mode="train")
         self._left_driver = time.perf_counter()
@@ -173,6 +202,7 @@ class TrainingRun:
             self._episodes(transition, worker)
             self.learner(int(self.step))
         self._left_driver = time.perf_counter()
+        self._stop.check()
 
     @contextlib.contextmanager
     def _busy(self, activity: str, section: str) -> Iterator[None]:
@@ -183,7 +213,6 @@ class TrainingRun:
             self._timer.section(section),
         ):
             yield
-        self._stop.check()
 
     def _updates_per_step(self) -> float:
         args = self._args

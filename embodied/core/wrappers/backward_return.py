@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.space import Space
 from embodied.core.wrappers.base import Wrapper
 
@@ -48,3 +48,13 @@ class BackwardReturn(Wrapper):
         previous = 0.0 if obs["is_first"] else self._value
         self._value = float(obs["reward"]) + self._discount * previous
         return {**obs, self.KEY: np.float32(self._value)}
+
+    def save(self) -> State | None:
+        """Save the environment and the return so far."""
+        inner = super().save()
+        return None if inner is None else {"env": inner, "value": self._value}
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        super().load(state["env"])
+        self._value = state["value"]

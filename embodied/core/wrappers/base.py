@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.space import Space
 
 
@@ -33,6 +33,14 @@ class Wrapper(Env):
     def close(self) -> None:
         """Close the wrapped environment."""
         self.env.close()
+
+    def save(self) -> State | None:
+        """Save the wrapped environment; wrappers that remember something add that."""
+        return self.env.save() if isinstance(self.env, Env) else None
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        self.env.load(state)
 
     def __getattr__(self, name: str) -> Any:
         # Private names and `env` itself are missing during construction and unpickling.

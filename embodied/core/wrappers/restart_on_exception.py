@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.space import Space
 from embodied.core.wrappers.base import Wrapper
 
@@ -75,6 +75,16 @@ class RestartOnException(Wrapper):
         if self._open:
             self._open = False
             self.env.close()
+
+    def save(self) -> State | None:
+        """Save the environment and the number of restarts."""
+        inner = super().save()
+        return None if inner is None else {"env": inner, "restarts": self._restarts}
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        super().load(state["env"])
+        self._restarts = state["restarts"]
 
     def _restart(self, action: Mapping[str, Any], error: Exception) -> Obs:
         """Try until it works or there were too many failures."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.interfaces import Env, Obs
+from embodied.core.interfaces import Env, Obs, State
 from embodied.core.wrappers.base import Wrapper
 
 
@@ -53,6 +53,25 @@ class TimeLimit(Wrapper):
             self._goes_on = not self._reset
         self._done = bool(obs["is_last"])
         return obs
+
+    def save(self) -> State | None:
+        """Save the environment and the position in the episode."""
+        inner = super().save()
+        if inner is None:
+            return None
+        return {
+            "env": inner,
+            "count": self._count,
+            "done": self._done,
+            "goes_on": self._goes_on,
+        }
+
+    def load(self, state: State) -> None:
+        """Continue where `save` was called."""
+        super().load(state["env"])
+        self._count = state["count"]
+        self._done = state["done"]
+        self._goes_on = state["goes_on"]
 
     def _start(self, action: Mapping[str, Any]) -> Obs:
         self._count = 0
