@@ -65,12 +65,11 @@ def wrap_env(env: Env) -> Env:
     return env
 
 
-def make_agent(config: Config) -> Agent:
-    """Make the agent for the spaces of the task, compiled and ready to act.
+def make_spaces(config: Config) -> tuple[dict[str, Space], dict[str, Space]]:
+    """Look up the spaces of the task as an agent sees them: no `log/` keys, no `reset`.
 
     Raises:
       EnvError: If the task cannot be made.
-      PlatformError: If the hardware that was asked for is not there.
     """
     # One beyond those that are stepped: the first one may open a window to draw log images.
     env = make_env(config, config.run.envs)
@@ -79,17 +78,27 @@ def make_agent(config: Config) -> Agent:
         act_space = {k: v for k, v in env.act_space.items() if k != "reset"}
     finally:
         env.close()
+    return obs_space, act_space
+
+
+def make_agent(config: Config) -> Agent:
+    """Make the agent for the spaces of the task, compiled and ready to act and learn.
+
+    Raises:
+      EnvError: If the task cannot be made.
+      PlatformError: If the hardware that was asked for is not there.
+    """
+    obs_space, act_space = make_spaces(config)
     if config.random_agent:
         return RandomAgent(obs_space, act_space, config.seed)
-    return _make_dreamer(config, obs_space, act_space)
-
-
-def _make_dreamer(
-    config: Config, obs_space: dict[str, Space], act_space: dict[str, Space]
-) -> Agent:
     from dreamerv3.agent import Dreamer
     from embodied.jax.agent import JaxAgent
 
+    return JaxAgent(Dreamer, obs_space, act_space, agent_config(config))
+
+
+def agent_config(config: Config) -> Config:
+    """Gather the options that the agent reads."""
     options = {
         **config.agent,
         **{key: config[key] for key in SHARED},
@@ -99,7 +108,7 @@ def _make_dreamer(
         "prefetch": config.replay.prefetch,
         "deterministic": config.run.deterministic,
     }
-    return JaxAgent(Dreamer, obs_space, act_space, Config(options))
+    return Config(options)
 
 
 def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:

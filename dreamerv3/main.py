@@ -12,8 +12,10 @@ if __name__ == "__main__":  # From a checkout, its packages are found without be
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from dreamerv3 import command_line
+from dreamerv3.run_folder import claimed
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
+from embodied.run.folder_lock import FolderInUseError
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,28 +37,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
         print(describe_platform(platform, options.platform), flush=True)
         run(config)
-    except (ConfigError, EnvError, PlatformError) as error:
+    except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
 
 
 def run(config: Config) -> None:
-    """Save the config into the logdir and run its script."""
+    """Claim the logdir and run the script."""
     from dreamerv3 import factories
     from embodied.run.train import train
 
-    logdir = pathlib.Path(config.logdir)
-    logdir.mkdir(parents=True, exist_ok=True)
-    print(f"Logdir {logdir}", flush=True)
-    config.save(logdir / "config.yaml")
-    train(
-        functools.partial(factories.make_agent, config),
-        functools.partial(factories.make_replay, config, "replay"),
-        functools.partial(factories.make_env, config),
-        functools.partial(factories.make_stream, config),
-        functools.partial(factories.make_logger, config),
-        factories.make_args(config),
-    )
+    with claimed(config):
+        train(
+            functools.partial(factories.make_agent, config),
+            functools.partial(factories.make_replay, config, "replay"),
+            functools.partial(factories.make_env, config),
+            functools.partial(factories.make_stream, config),
+            functools.partial(factories.make_logger, config),
+            factories.make_args(config),
+        )
 
 
 if __name__ == "__main__":

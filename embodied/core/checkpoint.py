@@ -97,6 +97,10 @@ class Checkpoint:
         """Whether there is a complete snapshot. Damaged ones are reported as warnings."""
         return bool(self._candidates(self.directory))
 
+    def peek(self) -> Snapshot | None:
+        """Return the snapshot to continue from, without checking its arrays, None if none is."""
+        return next(iter(self._candidates(self.directory, warn=False)), None)
+
     def save(self, step: int) -> None:
         """Take the states now and write them in a thread.
 
@@ -251,20 +255,21 @@ class Checkpoint:
             error,
         )
 
-    def _candidates(self, directory: Path) -> list[Snapshot]:
+    def _candidates(self, directory: Path, warn: bool = True) -> list[Snapshot]:
         """Complete snapshots, the one to prefer first."""
         latest = directory / _LATEST
         preferred = latest.read_text().strip() if latest.exists() else ""
-        snapshots = self._complete_snapshots(directory)
+        snapshots = self._complete_snapshots(directory, warn)
         return sorted(snapshots, key=lambda s: (s.path.name == preferred, s.order), reverse=True)
 
-    def _complete_snapshots(self, directory: Path) -> list[Snapshot]:
+    def _complete_snapshots(self, directory: Path, warn: bool = True) -> list[Snapshot]:
         snapshots: list[Snapshot] = []
         for path in _folders(directory):
             try:
                 snapshots.append(open_snapshot(path))
             except DamagedCheckpointError as error:
-                self._warn_of_damage(path, error)
+                if warn:
+                    self._warn_of_damage(path, error)
         return snapshots
 
     def _warn_of_damage(self, path: Path, error: DamagedCheckpointError) -> None:
