@@ -107,6 +107,7 @@ def agent_config(config: Config) -> Config:
         "policy_batch": config.run.envs,
         "prefetch": config.replay.prefetch,
         "deterministic": config.run.deterministic,
+        "nonfinite": config.run.nonfinite,
     }
     return Config(options)
 

@@ -17,6 +17,7 @@ from embodied.core.streams import Prefetch
 from embodied.jax import nj
 from embodied.jax.allocator import reuse_large_buffers
 from embodied.jax.compiled import CompiledFunction
+from embodied.jax.guard import Guard
 from embodied.jax.platform import (
     PlatformError,
     choose_platform,
@@ -84,8 +85,8 @@ class JaxAgent(Agent):
           act_space: Spaces of the actions, without ``reset``.
           config: Options of the model, and ``jax``, ``seed``, ``batch_size``, ``batch_length``,
             ``report_length``, ``replay_context``, ``policy_batch`` (number of environments to
-            compile the policy for), ``prefetch`` (batches drawn ahead) and ``deterministic``
-            (whether batches are drawn at fixed points instead).
+            compile the policy for), ``prefetch`` (batches drawn ahead), ``deterministic``
+            (whether batches are drawn at fixed points instead) and ``nonfinite`` (see `Guard`).
 
         Raises:
           PlatformError: The platform or a device that was asked for is not there.
@@ -104,6 +105,7 @@ class JaxAgent(Agent):
         self._lock = threading.Lock()
         self._counters = {"policy": 0, "train": 0, "report": 0}
         self._pending: tuple[Any, Any] | None = None
+        self._guard = Guard(config.nonfinite)
         self._params = self._init_params()
         self._policy_params = self._copy_for_policy()
         compiled = functools.partial(
@@ -116,7 +118,8 @@ class JaxAgent(Agent):
             deterministic: compiled(functools.partial(self._run_policy, deterministic), (2,))
             for deterministic in (False, True)
         }
-        self._train = compiled(self._run_train, (0, 2))
+        # The guard looks at training, where it can name the loss term.
+        self._train = compiled(self._run_train, (0, 2), debug_nans=False)
         self._report = compiled(self._run_report, (2,))
         self._compile()
 
@@ -157,13 +160,20 @@ class JaxAgent(Agent):
         return carry, *from_device((action, outs))
 
     def train(self, carry: Any, data: Batch) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        """Take one gradient step on a batch of `stream`; outputs are those of the call before."""
-        seed = self._seed(TRAIN, "train")
+        """Take one gradient step on a batch of `stream`; outputs are those of the call before.
+
+        Raises:
+          NonFiniteError: If these are not finite and the option `nonfinite` does not skip them.
+        """
+        seed, update = self._seed(TRAIN, "train"), self._counters["train"]
         with self._lock:
-            self._params, carry, outs, metrics = self._train(self._params, seed, carry, data)
+            self._params, carry, *results = self._train(self._params, seed, carry, data)
             self._policy_params = self._copy_for_policy()
-        previous, self._pending = self._pending, (outs, metrics)
+        previous, self._pending = self._pending, tuple(results)
         outs, metrics = from_device(previous) if previous else ({}, {})
+        if previous and not self._guard.check(update - 1, metrics):
+            outs, metrics = {}, {"skipped": self._guard.skipped}
+        self._guard.remember(data)
         return carry, outs, metrics
 
     def report(self, carry: Any, data: Batch) -> tuple[Any, dict[str, Any]]:
@@ -190,7 +200,11 @@ class JaxAgent(Agent):
         """Return parameters and counters, and what the last training step has yet to return."""
         with self._lock:
             params, pending = from_device((self._params, self._pending))
-        return {"params": params, "counters": dict(self._counters), "pending": pending}
+        if pending and not self._guard.skips:
+            # What is saved is sound, even if the last update has not been looked at yet.
+            self._guard.check(self._counters["train"], pending[1])
+        counters = {**self._counters, "skipped": self._guard.skipped}
+        return {"params": params, "counters": counters, "pending": pending}
 
     def load(self, data: Mapping[str, Any], regex: str | None = None) -> None:
         """Restore what `save` returned, or only the parameters whose path matches `regex`.
@@ -214,6 +228,7 @@ class JaxAgent(Agent):
             self._policy_params = self._copy_for_policy()
             if regex is None:
                 self._counters.update(data["counters"])
+                self._guard.skipped = self._counters.pop("skipped")
                 self._pending = data["pending"] and tuple(data["pending"])
 
     def _init_params(self) -> dict[str, jax.Array]:
@@ -253,8 +268,11 @@ class JaxAgent(Agent):
         return fn(params, carry, obs, deterministic, seed=seed)[1]
 
     def _run_train(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, ...]:
-        params, outs = nj.pure(self.model.train)(params, carry, data, seed=seed, modify=True)
-        return params, *outs
+        changed, outs = nj.pure(self.model.train)(params, carry, data, seed=seed, modify=True)
+        after, *results = outs
+        if self._guard.skips:
+            changed, after = self._guard.select(results[1], (changed, after), (params, carry))
+        return changed, after, *results
 
     def _run_report(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, Any]:
         return nj.pure(self.model.report)(params, carry, data, seed=seed, ignore=True)[1]

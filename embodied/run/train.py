@@ -1,12 +1,14 @@
 """Collect experience and learn from it, in one process."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from embodied.core.clock import Clock
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
+from embodied.core.nonfinite import NonFiniteError, save_batch
 from embodied.core.replay.replay import Replay
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.stop import StopRequested, StopSignals
@@ -38,6 +40,8 @@ def train(
     Raises:
       SystemExit: After a signal, with the exit code.
       RuntimeError: If the last checkpoint cannot be written.
+      NonFiniteError: If an update fails and `nonfinite` does not skip it; nothing is saved then but
+        the batch, in the logdir.
     """
     factories = Factories(make_agent, make_replay, make_env, make_stream, make_logger)
     with StopSignals() as stop, Heartbeat() as heartbeat, contextlib.ExitStack() as cleanup:
@@ -46,10 +50,23 @@ def train(
         except StopRequested:
             print("Stopped during set-up, there is nothing new to save.", flush=True)
         else:
-            with stop.protected():
+            with stop.protected(), _batch_kept(args.logdir):
                 _loop(run, args)
     if stop.requested:
         raise SystemExit(stop.exit_code)
+
+
+@contextlib.contextmanager
+def _batch_kept(logdir: str) -> Iterator[None]:
+    """Store the batch of an update that went wrong."""
+    try:
+        yield
+    except NonFiniteError as error:
+        path = save_batch(error, Path(logdir))
+        error.add_note(
+            f"The batch of this update is in {path}. The checkpoint before it is still there."
+        )
+        raise
 
 
 def _loop(run: TrainingRun, args: Any) -> None:
