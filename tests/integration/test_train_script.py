@@ -203,6 +203,36 @@ def test_checkpoints_that_cannot_be_written_do_not_stop_the_run_but_fail_its_end
     assert last_metrics(tmp_path)["step"] == 800
 
 
+def test_full_disk_is_reported_at_once_and_over_when_there_is_space(tmp_path):
+    options = {"save_every": -1.0, "log_every": -1.0, "update_seconds": 0.002}
+    output = run(tmp_path, steps=1600, disk="full", **options)
+    before, _, rest = output.partition("The disk is full.")
+    during, _, after = rest.partition("There is space again.")
+    assert "WARNING" not in before + after
+    # Reported by the first save, which is tried after every ten steps here, and by the logs.
+    assert "could not be completed, the previous one stays in use" in during
+    assert "Log output JSONLOutput failed to write" in during
+    assert re.search(r"Step (8|9)\d\d of", during)  # It went on.
+    assert latest_step(tmp_path) == 1600
+    assert len(os.listdir(tmp_path / "ckpt")) == 3
+    assert not list(tmp_path.rglob("*tmp*"))
+    assert last_metrics(tmp_path)["step"] == 3200
+    for line in (tmp_path / "metrics.jsonl").read_text().splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # Of the line that did not fit.
+            assert json.loads(line)["step"] >= 0
+    assert "Continuing at step 1,600" in run(tmp_path, steps=1610)
+
+
+def test_removed_folder_comes_back_with_the_next_save(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run(folder, steps=1000, disk="removed", save_every=-1.0)
+    assert latest_step(folder) == 1000
+    output = run(folder, steps=1040)
+    assert "Continuing at step 1,000" in output
+    assert last_metrics(folder)["replay/items"] == 1040 - 4 * 8
+
+
 def test_limit_of_time(tmp_path):
     output = run(tmp_path, steps=10**9, duration=0.5)
     step = latest_step(tmp_path)

@@ -1,9 +1,12 @@
 """A whole run of the train script without JAX, started by the tests as a process of its own."""
 
+import contextlib
 import ctypes
 import functools
 import json
+import os
 import pathlib
+import resource
 import sys
 import threading
 import time
@@ -50,6 +53,7 @@ DEFAULTS = {
     "fail_at": 0,
     "update_seconds": 0.0,
     "hang": "",
+    "disk": "",
 }
 
 
@@ -77,6 +81,8 @@ class Walk(Env):
 
     def step(self, action):
         self._steps += 1
+        if self._index == 0 and self._args.disk:
+            _disturb(self._args, self._steps)
         if self._args.fail_at < 0 and self._steps == -self._args.fail_at:
             time.sleep(600)
         if self._args.fail_at and self._index == 2 and self._steps == self._args.fail_at:
@@ -132,7 +138,10 @@ class Counting(Agent):
         self._params = np.float32(0.9) * self._params + np.float32(0.1 * seen)
         latent = np.full((*data["reward"].shape, 3), self._updates, np.float32)
         outs = {"replay": {"stepid": data["stepid"], "latent": latent}}
-        with (pathlib.Path(self._args.logdir) / "losses.txt").open("a") as file:
+        with (
+            contextlib.suppress(OSError),
+            (pathlib.Path(self._args.logdir) / "losses.txt").open("a") as file,
+        ):
             file.write(f"{self._updates} {self._params[0]!r}\n")
         return carry + 1, outs, {"loss/sum": self._params[0], "opt/updates": self._updates}
 
@@ -182,6 +191,17 @@ def main(options):
     args = Config(DEFAULTS).update(options)
     parts = (Counting, make_replay, Walk, make_stream, make_logger)
     train(*(functools.partial(part, args) for part in parts), args)
+
+
+def _disturb(args, step):
+    """Let files not grow for a while, or remove the folder of the run."""
+    if args.disk == "removed" and step == 60:
+        os.rename(args.logdir, f"{args.logdir}-removed")  # As it is written to all the time.
+        print("Removed the folder.", flush=True)
+    if args.disk == "full" and step in (60, 300):
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500 if step == 60 else hard, hard))
+        print("The disk is full." if step == 60 else "There is space again.", flush=True)
 
 
 def _hang():
