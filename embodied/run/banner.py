@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import psutil
 
 from embodied.core.config import ConfigError
 from embodied.core.replay.requirements import Requirements
+from embodied.core.space import Space
 
 _UNITS = ((1024**4, "TB"), (1024**3, "GB"), (1024**2, "MB"), (1024, "KB"))
 
@@ -43,6 +45,29 @@ def start_banner(args: Any, requirements: Requirements, multiplier: int, needed:
     )
 
 
+def replay_requirements(
+    spaces: Mapping[str, Space], length: int, capacity: int | None, workers: int
+) -> Requirements:
+    """Work out what a full replay needs.
+
+    Args:
+      spaces: Spaces of observations, actions and what the agent wants stored.
+      length: Steps per sequence.
+      capacity: Largest number of sequences, None for any.
+      workers: Number of environments.
+    """
+    # The driver adds resets, sampling adds step numbers, and logs are not stored.
+    unstored = {"reset", "consec", "stepid"}
+    stored = {k: v for k, v in spaces.items() if k not in unstored and k[:4] != "log/"}
+    return Requirements.from_spaces(stored, length, capacity, workers=workers)
+
+
+def within_budget(requirements: Requirements, budget: int) -> Requirements:
+    """What is needed if no more than a budget of steps is collected."""
+    items = min(requirements.capacity or budget, budget)
+    return dataclasses.replace(requirements, capacity=items)
+
+
 def format_bytes(size: float) -> str:
     """Write a number of bytes with three significant digits."""
     for factor, unit in _UNITS:
@@ -62,12 +87,11 @@ def replay_needs(requirements: Requirements, budget: int, folder: Path) -> tuple
     Returns:
       A line for the banner, and the problem if there is one.
     """
-    items = min(requirements.capacity or budget, budget)
-    needs = dataclasses.replace(requirements, capacity=items)
+    needs = within_budget(requirements, budget)
     assert needs.ram_bytes is not None and needs.disk_bytes is not None, "there is a capacity"
     memory, disk = psutil.virtual_memory().available, shutil.disk_usage(folder).free
     line = (
-        f"Replay:   {format_bytes(needs.bytes_per_step)} per step, at most {items:,} items in this "
+        f"Replay:   {format_bytes(needs.bytes_per_step)} per step, at most {needs.capacity:,} items in this "
         f"run: {format_bytes(needs.ram_bytes)} of memory ({format_bytes(memory)} available) and "
         f"{format_bytes(needs.disk_bytes)} of disk ({format_bytes(disk)} available)"
     )

@@ -16,10 +16,9 @@ from embodied.core.driver import Driver
 from embodied.core.interfaces import Agent, Batch, Carry, Env, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
-from embodied.core.replay.requirements import Requirements
 from embodied.core.timer import Timer
 from embodied.core.usage import Usage
-from embodied.run.banner import start_banner
+from embodied.run.banner import replay_requirements, start_banner
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.learner import Learner
@@ -263,11 +262,8 @@ class TrainingRun:
 
     def _print_banner(self) -> None:
         spaces = {**self._driver.obs_space, **self._driver.act_space, **self._agent.ext_space}
-        # The driver adds resets, sampling adds step numbers, and logs are not stored.
-        unstored = {"reset", "consec", "stepid"}
-        stored = {k: v for k, v in spaces.items() if k not in unstored and k[:4] != "log/"}
         replay, args = self._replay, self._args
-        needs = Requirements.from_spaces(stored, replay.length, replay.capacity, workers=args.envs)
+        needs = replay_requirements(spaces, replay.length, replay.capacity, args.envs)
         banner = start_banner(args, needs, self._logger.multiplier, self.learner.needed)
         print(banner, flush=True)
 
