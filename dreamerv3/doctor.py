@@ -159,9 +159,10 @@ def resources(config: Config) -> Iterator[Finding]:
     needs = replay_requirements(spaces, replay.length, replay.capacity, config.run.envs)
     needs = within_budget(needs, int(config.run.steps))
     assert needs.ram_bytes is not None and needs.disk_bytes is not None, "there is a capacity"
+    yield Finding(f"checkpoints take {format_bytes(checkpoints)} of disk")
     yield Finding(
         f"the replay grows to {needs.capacity:,} items: {format_bytes(needs.ram_bytes)} of memory "
-        f"and {format_bytes(needs.disk_bytes)} of disk; checkpoints take {format_bytes(checkpoints)}",
+        f"and {format_bytes(needs.disk_bytes)} of disk"
     )
     problem = needs.problem(memory, disk - checkpoints)
     if problem:
