@@ -91,8 +91,8 @@ def replay_needs(requirements: Requirements, budget: int, folder: Path) -> tuple
     assert needs.ram_bytes is not None and needs.disk_bytes is not None, "there is a capacity"
     memory, disk = psutil.virtual_memory().available, shutil.disk_usage(folder).free
     line = (
-        f"Replay:   {format_bytes(needs.bytes_per_step)} per step, at most {needs.capacity:,} items "
-        f"in this run: {format_bytes(needs.ram_bytes)} of memory ({format_bytes(memory)} "
+        f"Replay:   {format_bytes(needs.bytes_per_step)} per step, at most {needs.capacity:,} "
+        f"items in this run: {format_bytes(needs.ram_bytes)} of memory ({format_bytes(memory)} "
         f"available) and {format_bytes(needs.disk_bytes)} of disk ({format_bytes(disk)} available)"
     )
     return line, needs.problem(memory, disk)
