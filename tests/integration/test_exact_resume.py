@@ -9,10 +9,10 @@ from embodied.jax.agent import JaxAgent
 
 OPTIONS = [
     "--configs", "debug", "--run.envs", "3", "--run.parallel", "false", "--run.steps", "200",
-    "--run.train_ratio", "96", "--env.dummy.size", "16", "16", r"--.*\.mults", "2", "3", "--run.log_every", "-1", "--run.report_every", "1",
-    "--run.save_every", "1", "--batch_length", "8", "--consec_train", "2", "--report_length", "8",
-    "--consec_report", "2", "--env.dummy.length", "40", "--logger.outputs", "jsonl",
-    "--logger.filter", "none",
+    "--run.train_ratio", "96", "--env.dummy.size", "16", "16", r"--.*\.mults", "2", "3",
+    "--run.log_every", "-1", "--run.report_every", "1", "--run.save_every", "1",
+    "--batch_length", "8", "--consec_train", "2", "--report_length", "8", "--consec_report", "2",
+    "--env.dummy.length", "40", "--logger.outputs", "jsonl", "--logger.filter", "none",
 ]  # fmt: skip
 
 
@@ -58,8 +58,8 @@ def test_stopping_anywhere_and_continuing_changes_nothing(tmp_path, monkeypatch)
     parts.install(monkeypatch)
     run(tmp_path / "parts", code=130)
     run(tmp_path / "parts", code=143)
-    run(tmp_path / "parts", "--run.steps", "150")
+    run(tmp_path / "parts", "--run.steps", "190")
     run(tmp_path / "parts")
-    assert len(parts.losses) > 120
+    assert len(parts.losses) > 110
     assert parts.losses == whole.losses
     assert scores(tmp_path / "parts") == scores(tmp_path / "whole")
