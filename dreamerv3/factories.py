@@ -24,7 +24,13 @@ from embodied.core.replay.replay import Replay
 from embodied.core.replay.selectors import Mixture, Recency, Selector, Uniform
 from embodied.core.space import Space
 from embodied.core.streams import Consec, Stateless
-from embodied.core.wrappers import ClipAction, NormalizeAction, UnifyDtypes
+from embodied.core.wrappers import (
+    CheckSpaces,
+    ClipAction,
+    NormalizeAction,
+    RestartOnException,
+    UnifyDtypes,
+)
 from embodied.envs import registry
 
 #: Options that both the agent and the training loop read.
@@ -45,8 +51,19 @@ def make_env(config: Config, index: int, **overrides: Any) -> Env:
     Raises:
       EnvError: If the task cannot be made.
     """
-    options = dict(config.env.get(registry.suite_of(config.task), {}))
-    env = registry.make(config.task, options | overrides, seed=config.seed, index=index)
+    options = dict(config.env.get(registry.suite_of(config.task), {})) | overrides
+
+    def construct() -> Env:
+        return registry.make(config.task, options, seed=config.seed, index=index)
+
+    if not config.run.env_restarts:
+        return wrap_env(construct())
+    # Invalid observations are checked inside, so that they lead to a restart, too.
+    env = RestartOnException(
+        lambda: CheckSpaces(construct()),
+        maxfails=config.run.env_restarts,
+        wait=config.run.env_restart_wait,
+    )
     return wrap_env(env)
 
 

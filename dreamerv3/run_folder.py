@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import pathlib
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from embodied.core.checkpoint_format import Snapshot
 from embodied.core.config import Config, ConfigError, Value, format_value
 from embodied.envs import registry
 from embodied.run.folder_lock import FolderLock
+from embodied.run.provenance import append_start
 
 CONFIG = "config.yaml"
 SHOWN_OPTIONS = 30
@@ -43,11 +45,19 @@ def claimed(config: Config) -> Iterator[None]:
     """
     folder = pathlib.Path(config.logdir)
     check_continues(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"Logdir {folder}", flush=True)
-    with FolderLock(folder):
-        keep_earlier(folder, config)
-        config.save(folder / CONFIG)
+    with contextlib.ExitStack() as cleanup:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            print(f"Logdir {folder}", flush=True)
+            cleanup.enter_context(FolderLock(folder))
+            keep_earlier(folder, config)
+            config.save(folder / CONFIG)
+            append_start(folder, sys.argv, config.seed, pathlib.Path(__file__).parent)
+        except OSError as error:
+            raise ConfigError(
+                f"Cannot write to {folder} ({error.strerror}): make room or choose another folder "
+                "with --logdir."
+            ) from error
         yield
 
 

@@ -89,7 +89,7 @@ def write_snapshot(
             "order": order,
             "step": step,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "versions": _versions(),
+            "versions": package_versions(),
             "config": config,
             "objects": objects,
         }
@@ -162,6 +162,15 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
+
+
 def _write_arrays(path: Path, state: FlatState) -> tuple[dict[str, Any], str]:
     """Write the arrays one after the other; return their description and the checksum."""
     digest = hashlib.sha256()
@@ -213,14 +222,6 @@ def _filename(name: str) -> str:
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
-    return versions
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Starting again in the folder of a run with other options (user report 3)."""
 
 import hashlib
+import json
 import re
 
 import numpy as np
@@ -114,3 +115,23 @@ def test_folder_in_use_is_refused(folder, capsys):
     assert error.value.code == 2
     assert "is at work in" in capsys.readouterr().err
     assert contents(folder) == before
+
+
+def test_folder_that_cannot_be_written(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as error:
+        main([*SMALL, "--logdir", str(tmp_path / "file" / "run")])
+    assert error.value.code == 2
+    assert "choose another folder with --logdir" in capsys.readouterr().err
+
+
+def test_every_start_is_noted(folder, monkeypatch):
+    monkeypatch.setattr(JaxAgent, "__init__", refuse_to_build)
+    for _ in range(2):
+        with pytest.raises(AssertionError):
+            main([*SMALL, "--logdir", str(folder)])
+    lines = [json.loads(line) for line in (folder / "starts.jsonl").read_text().splitlines()]
+    assert len(lines) == 2
+    assert lines[0]["seed"] == 0
+    assert {"python", "jax", "numpy"} <= lines[0]["versions"].keys()
+    assert re.fullmatch(r"([0-9a-f]{40}\+?)?", lines[0]["revision"])

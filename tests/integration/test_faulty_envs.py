@@ -1,0 +1,63 @@
+"""Whole runs with environments that misbehave (user reports 5 and 9)."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dreamerv3.main import main
+from embodied.core.checked_env import WorkerError
+from embodied.core.replay.replay import Replay
+
+OPTIONS = [
+    "--configs", "debug", "--random_agent", "True", "--task", "integration.faulty_env:Faulty",
+    "--run.parallel", "false", "--run.envs", "3", "--run.steps", "150", "--run.save_every", "-1",
+    "--run.log_every", "-1", "--logger.outputs", "jsonl", "--logger.filter", "none",
+]  # fmt: skip
+
+
+def run(folder, kind, *flags):
+    main([*OPTIONS, "--env.custom.kind", kind, "--logdir", str(folder), *flags])
+
+
+def stored(folder):
+    replay = Replay(11, directory=folder / "replay")
+    replay.load()
+    return replay.sample(200, "report")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "found"),
+    [
+        ("not_a_number", "count", "nan"),
+        ("infinite", "count", "inf"),
+        ("shape", "count", r"\(4,\)"),
+        ("dtype", "count", "float64"),
+        ("object", "count", "object"),
+        ("missing", "count", ""),
+        ("extra", "more", ""),
+        ("tuple", "", "tuple"),
+    ],
+)
+def test_bad_observations_stop_the_run_at_their_first_occurrence(tmp_path, kind, key, found):
+    with pytest.raises(WorkerError, match=f"(?s)Env worker 1 .*step 25.*{key}.*{found}"):
+        run(tmp_path, kind)
+
+
+def test_values_at_a_bound_up_to_rounding_are_accepted(tmp_path):
+    run(tmp_path, "rounded")
+
+
+@pytest.mark.parametrize("kind", ["raise", "not_a_number"])
+def test_restarts_begin_clean_episodes_and_are_counted(tmp_path, kind, caplog):
+    restarts = ["--run.env_restarts", "9", "--run.env_restart_wait", "0"]
+    run(tmp_path, kind, *restarts)
+    assert "Environment failed 1 times" in caplog.text
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert max(line.get("epstats/log/restarts/max", 0) for line in lines) == 1
+    # Episodes whose end is missing do not count.
+    assert {line["episode/length"] for line in lines if "episode/length" in line} == {10}
+    batch = stored(tmp_path)
+    assert np.isfinite(batch["count"]).all()
+    following = np.where(batch["is_first"][:, 1:], 0, batch["count"][:, :-1, 0] + 1)
+    assert (batch["count"][:, 1:, 0] == following).all()
