@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -231,6 +232,30 @@ def test_removed_folder_comes_back_with_the_next_save(tmp_path):
     output = run(folder, steps=1040)
     assert "Continuing at step 1,000" in output
     assert last_metrics(folder)["replay/items"] == 1040 - 4 * 8
+
+
+def test_damaged_folder_does_not_end_the_project(tmp_path):
+    run(tmp_path, steps=2000, chunksize=64)
+    files = sorted((tmp_path / "replay").glob("*.npz"))
+    assert len(files) > 30
+    files[5].write_bytes(files[5].read_bytes()[: files[5].stat().st_size // 2])
+    files[12].write_bytes(os.urandom(files[12].stat().st_size))
+    files[20].unlink()
+    good = tmp_path / "ckpt" / (tmp_path / "ckpt" / "latest").read_text()
+    incomplete = good.with_name("000099-step0000002000")
+    shutil.copytree(good, incomplete)
+    (incomplete / "SHA256SUMS").unlink()
+
+    output = run(tmp_path, steps=3000, chunksize=64)
+    warnings = re.findall(r"Skipping a damaged .*", output)
+    assert len(warnings) == 3
+    for path in (files[5], files[12], incomplete):
+        assert sum(path.name in warning for warning in warnings) == 1
+    assert "Continuing at step 2,000" in output
+    assert latest_step(tmp_path) == 3000
+    # Three chunks of 64 steps are gone, and windows that would begin before or go over the gap.
+    items = last_metrics(tmp_path)["replay/items"]
+    assert 3000 - 4 * 8 - 3 * (64 + 8) <= items <= 3000 - 3 * 64
 
 
 def test_limit_of_time(tmp_path):

@@ -54,6 +54,7 @@ DEFAULTS = {
     "update_seconds": 0.0,
     "hang": "",
     "disk": "",
+    "chunksize": 1024,
 }
 
 
@@ -168,6 +169,7 @@ def make_replay(args):
         args.batch_length + args.replay_context,
         capacity=100_000,
         directory=pathlib.Path(args.logdir) / "replay",
+        chunksize=args.chunksize,
         online=True,
         continue_streams=True,  # After a restart, every environment begins an episode.
     )
