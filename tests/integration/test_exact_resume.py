@@ -9,10 +9,10 @@ from embodied.jax.agent import JaxAgent
 
 OPTIONS = [
     "--configs", "debug", "--run.envs", "3", "--run.parallel", "false", "--run.steps", "200",
-    "--run.train_ratio", "96", "--env.dummy.size", "16", "16", r"--.*\.mults", "2", "4",
+    "--run.train_ratio", "96", "--task", "toy_memory",
     "--run.log_every", "-1", "--run.report_every", "1", "--run.save_every", "1",
     "--batch_length", "8", "--consec_train", "2", "--report_length", "8", "--consec_report", "2",
-    "--env.dummy.length", "40", "--logger.outputs", "jsonl", "--logger.filter", "none",
+    "--logger.outputs", "jsonl", "--logger.filter", "none",
 ]  # fmt: skip
 
 

@@ -23,7 +23,8 @@ def batch(agent, rng, broken=False):
     data["reward"] = rng.normal(size=shape).astype(np.float32)
     data["is_first"][:, 0] = True
     if broken:
-        data["reward"][3, 5] = np.nan
+        data["dyn/deter"][3, 0] = np.nan
+        data["is_first"][3] = False
     return data
 
 
@@ -76,15 +77,17 @@ def test_stop_names_terms_and_update_and_saves_nothing(agent):
     agent.save()
     bad = batch(agent, rng, broken=True)
     carry, _, _ = agent.train(carry, bad)
-    with pytest.raises(NonFiniteError, match="Update 2 .*'loss/rew'.*--run.nonfinite"):
+    with pytest.raises(NonFiniteError, match="Update 2 .*'loss/dyn'.*--run.nonfinite"):
         agent.save()
     with pytest.raises(NonFiniteError) as caught:
         agent.train(carry, batch(agent, rng))
     error = caught.value
     assert error.update == 2
-    assert {"loss/rew", "opt/loss"} <= set(error.names)
-    assert "loss/con" not in error.names
-    assert all(np.array_equal(error.batch[key], bad[key], equal_nan=key == "reward") for key in bad)
+    assert {"loss/dyn", "loss/rew", "opt/loss", "opt/grad_norm"} <= set(error.names)
+    assert error.names[0].startswith("loss/")
+    assert all(
+        np.array_equal(error.batch[key], bad[key], equal_nan=key == "dyn/deter") for key in bad
+    )
 
 
 def test_run_that_diverges(tmp_path):
