@@ -16,7 +16,7 @@ OPTIONS = ["--configs", "debug", "--task", "toy_cue", "--logger.filter", "none"]
 
 
 def batch(agent, rng, broken=False):
-    """Sequences as the replay gives them; a broken one has a reward that is none."""
+    """Sequences as the replay gives them; a broken one has a latent that is no number."""
     spaces = {**agent.obs_space, **agent.act_space, **agent.ext_space}
     shape = (8, 11)
     data = {key: np.zeros((*shape, *space.shape), space.dtype) for key, space in spaces.items()}
