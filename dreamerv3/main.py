@@ -40,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
+    except KeyboardInterrupt:
+        print("Stopped before the run began.", flush=True)
+        raise SystemExit(130) from None
 
 
 def run(config: Config) -> None:
