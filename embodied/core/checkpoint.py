@@ -4,9 +4,9 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from embodied.core.checkpoint_format import (
     MANIFEST,
@@ -25,11 +25,26 @@ _LOG = logging.getLogger(__name__)
 _LATEST = "latest"
 
 
+class Deferred(NamedTuple):
+    """A state whose object has files of its own, which are written beside the run.
+
+    Attributes:
+      state: As `Saveable.save` returns it.
+      write: Writes the files; called in the writing thread, before the snapshot is complete.
+    """
+
+    state: Any
+    write: Callable[[], None]
+
+
 class Saveable(Protocol):
     """What can be registered: its state can be taken and given back."""
 
     def save(self) -> Any:
-        """Return the state: nested dicts, lists and tuples of plain values and arrays."""
+        """Return the state: nested dicts, lists and tuples of plain values and arrays.
+
+        It may be inside of `Deferred`.
+        """
 
     def load(self, state: Any) -> Any:
         """Continue from a state."""
@@ -115,13 +130,18 @@ class Checkpoint:
         """
         self.wait()
         try:
-            states = {name: flatten(obj.save()) for name, obj in self._objects.items()}
+            saved = {name: obj.save() for name, obj in self._objects.items()}
+            writers = [part.write for part in saved.values() if isinstance(part, Deferred)]
+            states = {
+                name: flatten(part.state if isinstance(part, Deferred) else part)
+                for name, part in saved.items()
+            }
         except OSError as error:
             self._report(step, error)
             return
         # Not a daemon: a program that ends by itself completes the snapshot first.
         self._thread = threading.Thread(
-            target=self._write, args=(step, states), name="checkpoint", daemon=False
+            target=self._write, args=(step, states, writers), name="checkpoint", daemon=False
         )
         self._thread.start()
 
@@ -224,9 +244,13 @@ class Checkpoint:
         self.save(step)
         return False
 
-    def _write(self, step: int, states: Mapping[str, FlatState]) -> None:
+    def _write(
+        self, step: int, states: Mapping[str, FlatState], writers: list[Callable[[], None]]
+    ) -> None:
         """Body of the thread: write the snapshot, point to it, delete old ones."""
         try:
+            for write in writers:
+                write()
             self._remove_leftovers()
             older = self._complete_snapshots(self.directory)
             order = 1 + max(

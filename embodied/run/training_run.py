@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.checkpoint import Checkpoint
+from embodied.core.checkpoint import Checkpoint, Deferred
 from embodied.core.counter import Counter
 from embodied.core.driver import Driver
 from embodied.core.interfaces import Agent, Batch, Carry, Env, State, Stream
@@ -35,6 +35,21 @@ class Factories:
     make_env: Callable[[int], Env]
     make_stream: Callable[[Replay, str], Stream]
     make_logger: Callable[[], Logger]
+
+
+class _ReplayState:
+    """The replay, whose files are large and therefore written beside the run."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+
+    def save(self) -> Deferred:
+        """Return the state, and what writes the chunks."""
+        return Deferred(*self._replay.take())
+
+    def load(self, state: State) -> None:
+        """Continue with the saved items."""
+        self._replay.load(state)
 
 
 class _DriverState:
@@ -223,7 +238,7 @@ class TrainingRun:
         checkpoint = Checkpoint(folder, args.keep, args.keep_every, config=args.flat)
         checkpoint.register("step", self.step)
         checkpoint.register("agent", self._agent)
-        checkpoint.register("replay", self._replay)
+        checkpoint.register("replay", _ReplayState(self._replay))
         return checkpoint
 
     def _make_streams(

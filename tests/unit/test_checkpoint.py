@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from embodied.core import checkpoint as checkpoint_module
-from embodied.core.checkpoint import Checkpoint
+from embodied.core.checkpoint import Checkpoint, Deferred
 from embodied.core.checkpoint_format import DamagedCheckpointError
 from embodied.core.checkpoint_tree import dtype_from_name, dtype_name, flatten, unflatten
 
@@ -419,3 +419,33 @@ def test_public_pickles_are_not_read(tmp_path):
     with pytest.raises(FileNotFoundError):
         make(tmp_path)[0].load()
     assert hashlib.sha256((folder / "agent.pkl").read_bytes()).hexdigest() == before
+
+
+def test_deferred_files_are_written_in_the_thread_before_the_snapshot_is_complete(tmp_path):
+    started, proceed = threading.Event(), threading.Event()
+
+    class Large:
+        def save(self):
+            return Deferred({"value": 3}, self.write)
+
+        def write(self):
+            started.set()
+            assert proceed.wait(10)
+            (tmp_path / "large").write_text("all of it")
+
+        def load(self, state):
+            self.loaded = state
+
+    checkpoint = Checkpoint(tmp_path / "ckpt")
+    checkpoint.register("large", Large())
+    checkpoint.save(1)
+    assert started.wait(10)
+    assert checkpoint.busy and not checkpoint.exists()
+    proceed.set()
+    assert checkpoint.wait()
+    assert (tmp_path / "large").read_text() == "all of it"
+    other = Large()
+    checkpoint = Checkpoint(tmp_path / "ckpt")
+    checkpoint.register("large", other)
+    checkpoint.load()
+    assert other.loaded == {"value": 3}

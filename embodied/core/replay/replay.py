@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class Replay:
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
         self._waiting = 0
-        self._saving = threading.Lock()
+        self._saving = threading.RLock()
         self._closed = False
 
     def __len__(self) -> int:
@@ -236,18 +236,31 @@ class Replay:
             ReplaySaveError: If a file cannot be written. What failed stays marked as unsaved.
         """
         with self._saving:
-            with self._lock:
-                state = {
-                    "version": STATE_VERSION,
-                    "schema": self._schema.to_json() if self._schema else {},
-                    "counts": dict(self._counts),
-                    "uncounted": self._store.serial - self._counted_from,
-                    **store_state.save_state(self._store),
-                }
-                snapshots = store_state.snapshots(self._store)
-            if self._folder is not None:
-                self._folder.save(snapshots)
+            state, write = self.take()
+            write()
             return state
+
+    def take(self) -> tuple[dict[str, Any], Callable[[], None]]:
+        """Do the part of `save` that is quick; return the state and what writes the chunks.
+
+        Steps that are added meanwhile are not written, but latents that are overwritten may be.
+        """
+        with self._lock:
+            state = {
+                "version": STATE_VERSION,
+                "schema": self._schema.to_json() if self._schema else {},
+                "counts": dict(self._counts),
+                "uncounted": self._store.serial - self._counted_from,
+                **store_state.save_state(self._store),
+            }
+            snapshots = store_state.snapshots(self._store)
+
+        def write() -> None:
+            with self._saving:
+                if self._folder is not None:
+                    self._folder.save(snapshots)
+
+        return state, write
 
     def load(
         self, state: Mapping[str, Any] | None = None, directory: str | Path | None = None
@@ -274,7 +287,7 @@ class Replay:
         folder = self._folder if directory is None else ReplayFolder(directory)
         with self._saving:
             stored = folder.scan() if folder is not None else []
-            schema = self._expected_schema(state, stored)
+            schema = self._schema or restore.stored_schema(state, stored)
             chains: list[restore.Chain] = []
             chunks: dict[str, Chunk] = {}
             if schema is not None:
@@ -300,19 +313,6 @@ class Replay:
             if self._schema is None:
                 self._schema = schema
             return self._schema
-
-    def _expected_schema(
-        self, state: Mapping[str, Any] | None, stored: list[restore.StoredChunk]
-    ) -> Schema | None:
-        """What files must hold: what this replay has, else the state's, else the newest file's."""
-        if self._schema is not None:
-            return self._schema
-        if state is not None and state["schema"]:
-            return Schema.from_json(state["schema"])
-        if stored:
-            newest = max(stored, key=lambda part: part.serials[-1])
-            return Schema.from_json(newest.header.schema)
-        return None
 
     def _places(self, stepid: np.ndarray) -> tuple[list[Segment], dict[int, int]]:
         """Where the rows of an update go, and the address of each row that is still there."""

@@ -1,8 +1,9 @@
 """What of a folder of chunk files belongs into memory, and how it hangs together."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -128,6 +129,16 @@ def choose(chains: Sequence[list[StoredChunk]], limits: Limits) -> list[Chain]:
 def item_keys(chain: Chain, length: int) -> np.ndarray:
     """Serial number of the last step of every wanted item."""
     return chain.serials[chain.starts + length - 1]
+
+
+def stored_schema(state: Mapping[str, Any] | None, stored: Sequence[StoredChunk]) -> Schema | None:
+    """What files must hold: what a saved state says, else what the newest file has."""
+    if state is not None and state["schema"]:
+        return Schema.from_json(state["schema"])
+    if stored:
+        newest = max(stored, key=lambda part: part.serials[-1])
+        return Schema.from_json(newest.header.schema)
+    return None
 
 
 def restore_chains(
