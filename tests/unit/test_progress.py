@@ -176,10 +176,19 @@ def test_signal_is_noted_where_protected_and_raised_where_not(number, code):
 
 
 def test_signal_interrupts_a_wait_inside_protected_code():
-    with stop.StopSignals() as signals, signals.protected():
+    with stop.StopSignals(grace=0.05) as signals, signals.protected():
         with pytest.raises(stop.StopRequested), signals.interruptible():
             signal.raise_signal(signal.SIGTERM)
+            threading.Event().wait(60)
         assert signals.exit_code == 143
+
+
+def test_signal_leaves_a_short_wait_alone():
+    with stop.StopSignals() as signals, signals.protected():
+        with signals.interruptible():
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(stop.StopRequested):
+            signals.check()
 
 
 def test_stop_signals_leave_other_threads_alone():
