@@ -71,6 +71,8 @@ def check_continues(config: Config) -> None:
     """
     folder = pathlib.Path(config.logdir)
     snapshot = Checkpoint(folder / "ckpt").peek()
+    if snapshot is None and config.run.from_checkpoint:
+        check_source(config)
     if snapshot is None or not (folder / CONFIG).is_file():
         return
     changed = changes(Config.load(folder / CONFIG), config)
@@ -81,6 +83,34 @@ def check_continues(config: Config) -> None:
         raise ConfigError(refusal(folder, barring, there, here))
     if changed := {key: change for key, change in changed.items() if key != "logdir"}:
         print(f"Continuing with other options (before -> now):\n{_list_changes(changed)}")
+
+
+def check_source(config: Config) -> None:
+    """Check that a new run can start from the checkpoint that it names.
+
+    Raises:
+      ConfigError: If there is none, or what was asked for of it has other shapes.
+    """
+    source, pattern = config.run.from_checkpoint, config.run.from_checkpoint_regex
+    snapshot = Checkpoint(source).peek()
+    if snapshot is None:
+        raise ConfigError(
+            f"Got run.from_checkpoint '{source}', expected a folder with a complete checkpoint: "
+            "that of a run, its 'ckpt' folder or one checkpoint in it."
+        )
+    if config.random_agent:
+        return
+    there, here = (
+        {path: shape for path, shape in shapes.items() if re.search(pattern, path)}
+        for shapes in (_saved_shapes(snapshot), _shapes(config))
+    )
+    different = _differing(there, here)
+    if different or not there:
+        found = "\n".join([":", *different]) if different else " nothing that matches."
+        raise ConfigError(
+            f"Got run.from_checkpoint_regex '{pattern}', expected a pattern of parameters that "
+            f"have the same shapes in {source} and here, but there is (there -> here){found}"
+        )
 
 
 def changes(before: Config, now: Config) -> Changes:
@@ -98,21 +128,17 @@ def refusal(folder: pathlib.Path, changed: Changes, there: Shapes, here: Shapes)
       there: Shapes of the saved parameters by path.
       here: Shapes that they would have now.
     """
-    paths = sorted(there.keys() | here.keys())
-    different = [path for path in paths if there.get(path) != here.get(path)]
+    different = _differing(there, here)
     lines = [
         f"{folder} holds a run with other options (there -> here):",
         _list_changes(changed),
     ]
     if different:
-        # Those with their own weights first; the optimizer has as many arrays again.
-        different.sort(key=lambda path: path.startswith("opt/"))
-        lines.append("Parameters that differ in shape (there -> here):")
-        lines += [f"  {p}  {_shape(there, p)} -> {_shape(here, p)}" for p in different]
-        if len(different) > SHOWN_PARAMS:
-            lines[3 + SHOWN_PARAMS :] = [f"  and {len(different) - SHOWN_PARAMS} more"]
+        lines += ["Parameters that differ in shape (there -> here):", *different]
+    paths = there.keys() | here.keys()
     modules = {path.split("/")[0] for path in paths} - {"opt"}
-    fitting = sorted(modules - {path.split("/")[0] for path in different})
+    other = {path.split("/")[0] for path in paths if there.get(path) != here.get(path)}
+    fitting = sorted(modules - other)
     pattern = f"'^({'|'.join(fitting)})/'" if different and fitting else "PATTERN"
     load = f"--run.from_checkpoint {folder}"
     if different:
@@ -157,6 +183,16 @@ def _shapes(config: Config) -> Shapes:
     from embodied.jax.param_shapes import param_shapes
 
     return param_shapes(Dreamer, *factories.make_spaces(config), factories.agent_config(config))
+
+
+def _differing(there: Shapes, here: Shapes) -> list[str]:
+    """Lines about the first parameters that differ, those of networks before the optimizer's."""
+    paths = [path for path in there.keys() | here.keys() if there.get(path) != here.get(path)]
+    paths.sort(key=lambda path: (path.startswith("opt/"), path))
+    lines = [f"  {path}  {_shape(there, path)} -> {_shape(here, path)}" for path in paths]
+    if len(lines) > SHOWN_PARAMS:
+        lines[SHOWN_PARAMS:] = [f"  and {len(lines) - SHOWN_PARAMS} more"]
+    return lines
 
 
 def _list_changes(changed: Changes) -> str:

@@ -112,9 +112,11 @@ class Checkpoint:
         """Whether there is a complete snapshot. Damaged ones are reported as warnings."""
         return bool(self._candidates(self.directory))
 
-    def peek(self) -> Snapshot | None:
-        """Return the snapshot to continue from, without checking its arrays, None if none is."""
-        return next(iter(self._candidates(self.directory, warn=False)), None)
+    def peek(self, path: str | os.PathLike[str] | None = None) -> Snapshot | None:
+        """Return the snapshot that `load` would try first, None if none is complete."""
+        place = self._place(path)
+        single = (place / MANIFEST).exists()
+        return open_snapshot(place) if single else next(iter(self._candidates(place, False)), None)
 
     def save(self, step: int) -> None:
         """Take the states now and write them in a thread.
@@ -207,12 +209,10 @@ class Checkpoint:
         Returns:
           The snapshot and the states by name.
         """
-        place = self.directory if path is None else Path(path)
+        place = self._place(path)
         if (place / MANIFEST).exists():
             snapshot = open_snapshot(place)
             return snapshot, read_states(snapshot, snapshot.keys if keys is None else keys)
-        if not (place / _LATEST).exists() and (place / "ckpt").is_dir():
-            place = place / "ckpt"
         candidates = self._candidates(place)
         for snapshot in candidates:
             try:
@@ -278,6 +278,12 @@ class Checkpoint:
             type(error).__name__,
             error,
         )
+
+    def _place(self, path: str | os.PathLike[str] | None) -> Path:
+        """The snapshot or the checkpoint directory that a path stands for; see `load`."""
+        place = self.directory if path is None else Path(path)
+        inside = not (place / _LATEST).exists() and (place / "ckpt").is_dir()
+        return place / "ckpt" if inside and not (place / MANIFEST).exists() else place
 
     def _candidates(self, directory: Path, warn: bool = True) -> list[Snapshot]:
         """Complete snapshots, the one to prefer first."""

@@ -135,3 +135,20 @@ def test_every_start_is_noted(folder, monkeypatch):
     assert lines[0]["seed"] == 0
     assert {"python", "jax", "numpy"} <= lines[0]["versions"].keys()
     assert re.fullmatch(r"([0-9a-f]{40}\+?)?", lines[0]["revision"])
+
+
+def test_start_from_a_checkpoint_that_does_not_fit(folder, tmp_path_factory, monkeypatch, capsys):
+    monkeypatch.setattr(JaxAgent, "__init__", refuse_to_build)
+    flags = ["--logdir", str(tmp_path_factory.mktemp("new") / "run"), "--run.from_checkpoint"]
+    for more, expected in (
+        ([str(folder / "nothing")], "expected a folder with a complete checkpoint"),
+        ([str(folder)], r"(?s)same shapes.*  dyn/\S+  \[.*and \d+ more"),
+        ([str(folder), "--run.from_checkpoint_regex", "^abc/"], "nothing that matches"),
+    ):
+        with pytest.raises(SystemExit) as error:
+            main([*LARGER, *flags, *more])
+        assert error.value.code == 2
+        assert re.search(expected, capsys.readouterr().err)
+    # What fits goes on to build the agent.
+    with pytest.raises(AssertionError):
+        main([*LARGER, *flags, str(folder), "--run.from_checkpoint_regex", "^enc/"])

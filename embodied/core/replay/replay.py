@@ -251,13 +251,14 @@ class Replay:
                 "schema": self._schema.to_json() if self._schema else {},
                 "counts": dict(self._counts),
                 "uncounted": self._store.serial - self._counted_from,
+                "report_rng": self._report_rng.bit_generator.state,
                 **store_state.save_state(self._store),
             }
             snapshots = store_state.snapshots(self._store)
 
         def write() -> None:
-            with self._saving:
-                if self._folder is not None:
+            if self._folder is not None:
+                with self._saving:
                     self._folder.save(snapshots)
 
         return state, write
@@ -302,6 +303,7 @@ class Replay:
                 self._counted_from = self._store.serial
                 store_state.adopt(self._store, chains, chunks)
                 if state is not None:
+                    self._report_rng.bit_generator.state = state["report_rng"]
                     self._counts = {key: int(state["counts"][key]) for key in self._counts}
                     store_state.load_state(self._store, state, self._continue_streams)
                     self._counted_from = self._store.serial - int(state["uncounted"])
