@@ -43,6 +43,9 @@ def claimed(config: Config) -> Iterator[None]:
       ConfigError: If the folder holds a run that this one cannot continue; nothing is changed then.
       FolderInUseError: If another process works in it.
     """
+    if config.replica:  # The first one holds the folder for all.
+        yield
+        return
     folder = pathlib.Path(config.logdir)
     check_continues(config)
     with contextlib.ExitStack() as cleanup:

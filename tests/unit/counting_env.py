@@ -57,6 +57,12 @@ class CountingEnv(Env):
     def close(self):
         self.closed += 1
 
+    def save(self):
+        return {"count": self.count, "episode": self.episode, "done": self.done}
+
+    def load(self, state):
+        self.count, self.episode, self.done = state["count"], state["episode"], state["done"]
+
 
 def play(env, episodes, action=None, limit=1000):
     """Play whole episodes as the driver does; returns a list of lists of observations."""

@@ -6,6 +6,7 @@ import pytest
 from counting_env import CountingEnv
 
 from embodied.core.checked_env import WorkerError
+from embodied.core.checkpoint_tree import flatten, unflatten
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent
 from embodied.core.space import Space
@@ -273,3 +274,59 @@ def test_nonsense_is_refused():
         Driver([], parallel=False)
     with pytest.raises(ValueError, match="timeout -1"):
         Driver([CountingEnv], parallel=False, timeout=-1)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupted_driver(envs, after):
+    """A driver whose callback raised after some transitions; also these transitions."""
+    seen = []
+
+    def callback(transition, worker):
+        seen.append((worker, int(transition["count"]), int(transition["episode"])))
+        if len(seen) == after:
+            raise Interrupted
+
+    driver = Driver([functools.partial(CountingEnv, 5 + i) for i in range(envs)], parallel=False)
+    driver.on_step(callback)
+    driver.reset(lambda size: np.zeros(()))
+    with pytest.raises(Interrupted):
+        driver(count_policy, steps=100)
+    return driver, seen
+
+
+def test_a_saved_position_goes_on_between_two_transitions():
+    _, whole = interrupted_driver(3, 60)
+    driver, seen = interrupted_driver(3, 31)
+    flat = flatten(driver.save())
+    state = unflatten(flat.tree, flat.arrays)
+    driver = Driver([functools.partial(CountingEnv, 5 + i) for i in range(3)], parallel=False)
+    driver.reset(lambda size: np.zeros(()))
+    driver.on_step(
+        lambda transition, worker: seen.append(
+            (worker, int(transition["count"]), int(transition["episode"]))
+        )
+    )
+    assert driver.load(state)
+    driver(count_policy, steps=29)
+    assert seen == whole
+
+
+@pytest.mark.parametrize("envs", [2, 4])
+def test_another_number_of_environments_begins_new_episodes(envs):
+    driver, _ = interrupted_driver(3, 31)
+    state = driver.save()
+    assert [worker for _, worker in state["pending"]] == [1, 2]
+    driver = Driver([functools.partial(CountingEnv, 5) for _ in range(envs)], parallel=False)
+    driver.reset(lambda size: np.zeros(()))
+    order = []
+    driver.on_step(lambda transition, worker: order.append((worker, bool(transition["is_first"]))))
+    assert not driver.load(state)
+    driver(count_policy, steps=1)
+    # What was pending of workers that are still there comes first.
+    pending = [(worker, False) for worker in (1, 2) if worker < envs]
+    assert order == pending
+    driver(count_policy, steps=1)
+    assert order == pending + [(worker, True) for worker in range(envs)]

@@ -6,6 +6,7 @@ from counting_env import CountingEnv, flags, play
 
 from embodied.core import wrappers
 from embodied.core.check import SpaceError
+from embodied.core.checkpoint_tree import flatten, unflatten
 from embodied.core.space import Space
 from embodied.core.wrappers import restart_on_exception
 
@@ -44,6 +45,29 @@ def test_episodes_are_alike_and_fit_their_spaces(name):
                 if key != "episode":
                     np.testing.assert_array_equal(obs[key], expected[key])
     assert [int(episode[0]["episode"]) for episode in episodes] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", make_wrapped())
+def test_a_saved_environment_goes_on_in_the_middle_of_an_episode(name):
+    env, other = make_wrapped()[name], make_wrapped()[name]
+    action = {key: space.sample(np.random.default_rng(0)) for key, space in env.act_space.items()}
+    action["reset"] = np.bool_(False)
+    for _ in range(6):
+        env.step(action)
+    tree = flatten(env.save())
+    other.load(unflatten(tree.tree, tree.arrays))
+    for _ in range(20):
+        np.testing.assert_equal(other.step(action), env.step(action))
+
+
+def test_an_environment_that_cannot_be_saved_makes_its_wrappers_so():
+    class Unsaved(CountingEnv):
+        def save(self):
+            return None
+
+    for wrap in (wrappers.BackwardReturn, wrappers.TimeLimit, wrappers.ActionRepeat):
+        assert wrap(Unsaved(4), 3).save() is None
+    assert wrappers.RestartOnException(lambda: Unsaved(4)).save() is None
 
 
 class TestTimeLimit:
