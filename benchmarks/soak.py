@@ -40,7 +40,8 @@ OPTIONS = (
     "--configs", "debug", "--env.dummy.size", "16", "16", r"--.*\.mults", "2", "4", "--run.steps",
     "1e9", "--run.train_ratio", "64", "--run.log_every", "-1", "--run.save_every", "1",
     "--run.report_every", "3", "--replay.size", "2000", "--replay.chunksize", "128",
-    "--env.dummy.length", "37", "--run.envs", "2", "--logger.filter", "none",
+    "--env.dummy.length", "37", "--run.envs", "2", "--logger.filter", "none", "--agent.report",
+    "False",
 )  # fmt: skip
 LENGTH = 11
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
