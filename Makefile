@@ -1,5 +1,6 @@
 # make train    install what is missing and train; options go into ARGS="--run.steps 3000"
 # make test     install what is missing and run the tests; ARGS go to pytest
+# make test-logs  install the logging packages as well and test the log outputs against them
 # make lint     check style;  make types: check types;  make check: lint, types and test
 # make bench    run the benchmarks
 # make clean    remove the virtual environment and caches
@@ -15,7 +16,7 @@ PROBE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.12 python3.11 python3 python3.13 python3.14 python; do \
 	$$name -c '$(PROBE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
 
-.PHONY: train test lint types check bench clean
+.PHONY: train test test-logs lint types check bench clean
 .DEFAULT_GOAL := help
 .PHONY: help
 help:
@@ -26,6 +27,9 @@ train: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+test-logs: $(VENV)/.installed-dev $(VENV)/.installed-logs
+	$(BIN)/python -m pytest -m logs $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -55,4 +59,8 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-logs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[test-logs]'
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from embodied.core.config import Config, ConfigError, format_value
+from embodied.core.outputs.packages import missing_package
 
 #: Smallest values of options for which smaller ones make no sense.
 MINIMUM = {
@@ -42,6 +43,9 @@ def check(config: Config) -> None:
             f"Option 'replica' has to be below 'replicas' ({config.replicas}), "
             f"got {config.replica}."
         )
+    for output in config.logger.outputs:
+        if problem := missing_package(output):
+            raise ConfigError(problem)
     check_replay(config)
 
 

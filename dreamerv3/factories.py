@@ -10,14 +10,11 @@ import functools
 import pathlib
 from typing import Any
 
+from dreamerv3.log_outputs import make_outputs
 from embodied.core.config import Config
 from embodied.core.counter import Counter
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
-from embodied.core.outputs.base import Output
-from embodied.core.outputs.jsonl import JSONLOutput
-from embodied.core.outputs.scope import ScopeOutput
-from embodied.core.outputs.terminal import TerminalOutput
 from embodied.core.random_agent import RandomAgent
 from embodied.core.replay.prioritized import Prioritized
 from embodied.core.replay.replay import Replay
@@ -198,15 +195,6 @@ def make_args(config: Config) -> Config:
 
 def make_logger(config: Config) -> Logger:
     """Make the logger; steps are counted in environment frames, agent steps times action repeat."""
-    logdir, options = config.logdir, config.logger
-    outputs: list[Output] = [TerminalOutput(options.filter)]
-    for name in options.outputs:
-        if name == "jsonl":
-            outputs.append(JSONLOutput(logdir, "metrics.jsonl"))
-            outputs.append(JSONLOutput(logdir, "scores.jsonl", "^episode/score$"))
-        elif name == "scope":
-            outputs.append(ScopeOutput(logdir, options.fps))
-        else:
-            raise ValueError(f"Got log output {name!r}, expected jsonl or scope.")
     suite = config.env.get(registry.suite_of(config.task), {})
-    return Logger(Counter(), outputs, suite.get("repeat", 1))
+    step = Counter()
+    return Logger(step, make_outputs(config, step), suite.get("repeat", 1))

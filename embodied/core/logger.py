@@ -87,7 +87,7 @@ class Logger:
         except Exception as error:
             _LOG.warning(
                 "Log output %s failed to %s at step %d and training goes on without it: %s: %s",
-                type(output).__name__,
+                output.name,
                 task,
                 int(self.step) * self.multiplier,
                 type(error).__name__,

@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+from dreamerv3.log_outputs import MAKERS
 from dreamerv3.presets import Presets, find
 from embodied.core.config import ConfigError
 from embodied.envs.catalog import SUITES
@@ -123,7 +124,7 @@ def test_comments_belong_to_their_lines(presets):
 
 def test_choices(presets):
     assert presets.choices("agent.imag_start") == ("model", "replay")
-    assert presets.choices("logger.outputs") == ("jsonl", "scope")
+    assert presets.choices("logger.outputs") == tuple(MAKERS)
     assert presets.choices("agent.opt.lr") == ()
     presets.check_choices(presets.defaults)
     for name in presets.blocks:

@@ -38,6 +38,11 @@ class Record:
 class Output(abc.ABC):
     """A destination of log records. It ignores the kinds of values that it cannot show."""
 
+    @property
+    def name(self) -> str:
+        """What messages call this output."""
+        return type(self).__name__
+
     @abc.abstractmethod
     def __call__(self, records: Sequence[Record]) -> None:
         """Write the records, which come in the order in which they were added."""

@@ -1,9 +1,12 @@
 """Writes videos as MP4 files."""
 
+import importlib.util
 import io
+from pathlib import Path
 
 import numpy as np
 
+from embodied.core.outputs.gif import encode_gif
 from embodied.core.outputs.png import to_rgb
 
 _MIN_SIDE = 64
@@ -38,6 +41,24 @@ def encode_mp4(frames: np.ndarray, fps: int) -> bytes:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
     return buffer.getvalue()
+
+
+def write_video(path: Path, frames: np.ndarray, fps: int) -> Path:
+    """Write a video file: MP4 if the package `av` (extra `video`) is installed, else GIF.
+
+    Args:
+      path: File to write, without extension; its folder is made when needed.
+      frames: [T, H, W, channels], see `encode_mp4`.
+      fps: Frames per second.
+
+    Returns:
+      The path of the file.
+    """
+    mp4 = importlib.util.find_spec("av") is not None
+    target = path.with_name(path.name + (".mp4" if mp4 else ".gif"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(encode_mp4(frames, fps) if mp4 else encode_gif(frames, fps))
+    return target
 
 
 def _fit(pixels: np.ndarray) -> np.ndarray:

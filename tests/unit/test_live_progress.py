@@ -1,0 +1,105 @@
+"""The line at the bottom of a terminal."""
+
+import io
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from embodied.core.counter import Counter
+from embodied.core.outputs.base import Record
+from embodied.core.outputs.live_progress import LiveProgress, StatusLine
+
+
+class Terminal(io.StringIO):
+    """A small terminal: what is on its lines after carriage returns and erasures."""
+
+    def isatty(self):
+        return True
+
+    def screen(self):
+        lines, column = [""], 0
+        for part in self.getvalue().replace("\x1b[2K", "\0"):
+            if part == "\n":
+                lines.append("")
+                column = 0
+            elif part == "\r":
+                column = 0
+            elif part == "\0":
+                lines[-1] = ""
+            else:
+                lines[-1] = lines[-1][:column] + part + lines[-1][column + 1 :]
+                column += 1
+        return lines
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    return terminal
+
+
+def test_line_is_replaced_and_stays_below_what_is_printed(terminal):
+    line = StatusLine(terminal)
+    line.show("step 10 and a long rest")
+    line.show("step 20")
+    assert terminal.screen() == ["step 20"]
+    print("saved", file=line)
+    assert terminal.screen() == ["saved", ""]
+    line.show("step 30")
+    assert terminal.screen() == ["saved", "step 30"]
+    print("no line break yet", end="", file=line)
+    line.show("step 40")
+    print(", now there is", file=line)
+    line.show("x" * 100)
+    assert terminal.screen() == ["saved", "no line break yet, now there is", "x" * 39]
+    line.show("")
+    assert terminal.screen()[-1] == ""
+    assert line.isatty()
+
+
+def test_text_has_position_rate_time_left_and_score(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    step = Counter()
+    progress = LiveProgress(step, budget=10_000, period=3600)
+    try:
+        assert progress.text(0) == ""
+        step.load(4000)  # Continued from a checkpoint, which is not progress.
+        assert progress.text(100) == "step 4,000 of 10,000 (40.0%)"
+        step.increment(500)
+        progress([Record(4500, "episode/score", np.asarray(12.5)), Record(1, "text", "hello")])
+        expected = "step 4,500 of 10,000 (45.0%) | 50 steps/s | 0:01:50 left | score 12.5"
+        assert progress.text(110) == expected
+        step.increment(5500)
+        assert "100.0%" in progress.text(165)
+        assert "100 steps/s | 0:00:00 left" in progress.text(165)
+    finally:
+        progress.close()
+
+
+def test_line_comes_by_itself_and_the_terminal_is_given_back(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    step = Counter(5)
+    assert LiveProgress.supported()
+    progress = LiveProgress(step, budget=10, period=0.01)
+    try:
+        assert sys.stdout is not terminal
+        while "step 5 of 10" not in terminal.getvalue():
+            time.sleep(0.001)
+        print("a line above")
+    finally:
+        progress.close()
+    assert sys.stdout is terminal
+    assert terminal.screen() == ["a line above", ""]
+
+
+def test_pipes_and_dumb_terminals_have_no_line(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    assert not LiveProgress.supported()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert not LiveProgress.supported()
