@@ -49,7 +49,7 @@ def presets(presets: Presets) -> str:
     lines = ["Presets for --configs, which can be combined; later ones win.", ""]
     for name, block in presets.blocks.items():
         lines += _row(name, presets.comments[name])
-        settings = [f"{k} {format_value(v)}" for k, v in _flatten(block).items()]
+        settings = [f"{k} {format_value(v)}" for k, v in flatten(block).items()]
         lines += textwrap.wrap(
             ", ".join(settings), _WIDTH, initial_indent="    ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
@@ -74,12 +74,12 @@ def _row(left: str, right: str) -> list[str]:
     return [line.rstrip() for line in [*first, *(" " * _COLUMN + text for text in rest)]]
 
 
-def _flatten(block: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(block: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Settings of a preset with dotted keys, patterns as they are written."""
     flat: dict[str, Any] = {}
     for key, value in block.items():
         if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{key}.")
+            flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[prefix + key] = value
     return flat

@@ -12,6 +12,7 @@ if __name__ == "__main__":  # From a checkout, its packages are found without be
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from dreamerv3 import command_line
+from dreamerv3.next_steps import announced
 from dreamerv3.run_folder import claimed
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
@@ -50,7 +51,7 @@ def run(config: Config) -> None:
     from dreamerv3 import factories
     from embodied.run.train import train
 
-    with claimed(config):
+    with claimed(config), announced(config):
         train(
             functools.partial(factories.make_agent, config),
             functools.partial(factories.make_replay, config, "replay"),

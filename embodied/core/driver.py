@@ -24,6 +24,14 @@ class Driver:
     The first actions are zeros with `reset`. A transition has the observation, the action chosen
     after it and the outputs of the policy. Actions are zero where `is_last` is set, both as stored
     and as sent, and the next step resets these environments. As a context manager it closes itself.
+
+    Transitions of one worker, each a column; `docs/notation.md` has the whole diagram:
+
+        observation  x[0]         x[t]               x[n]        x[n+1]
+        reward       0            r[t] for a[t-1]    r[n]        0
+        flags        is_first                        is_last     is_first
+        latent       h[0], z[0]   h[t], z[t]         h[n], z[n]  h[n+1], z[n+1]
+        action       a[0]         a[t]               0, reset    a[n+1]
     """
 
     def __init__(

@@ -285,8 +285,8 @@ class TrainingRun:
     def _print_result(self) -> None:
         print(
             f"Ended at {self._describe_position()}, {self._episodes.finished:,} episodes finished "
-            f"since the start.\nCheckpoint and metrics are in {self._args.logdir}; the same "
-            "command with a larger budget continues.",
+            f"since the start.\nEverything is in {self._args.logdir}; the same command with this "
+            "--logdir and a larger --run.steps continues.",
             flush=True,
         )
 

@@ -31,6 +31,15 @@ class Replay:
     are more than `capacity` items the oldest one goes, and memory is freed chunk by chunk (spec
     rows 5.1 to 5.6).
 
+    Time in a window, each step a column; the action is chosen after the observation and the latent
+    of the same step, and the reward is for the action of the step before:
+
+        step         0 (context)  1                  t           length - 1
+        observation  x[0]         x[1]               x[t]        x[length-1]
+        reward       r[0]         r[1] for a[0]      r[t]        r[length-1]
+        latent       h[0], z[0]   computed from h[0], z[0], a[0], x[1], then step by step
+        action       a[0]         a[1]               a[t]        a[length-1], for a next window
+
     Threads may add, sample, update and save at the same time. Batches are copied without the lock
     of the bookkeeping, and never alias the storage.
     """
