@@ -51,12 +51,9 @@ def test_paths_and_options_in_the_text_exist(page, presets):
 def table(page, heading, columns):
     """Rows of a table by the name in the first cell; cells without backticks."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8").split(f"## {heading}\n")[1]
-    rows = [
-        line.strip("| ").split(" | ")
-        for line in text.split("\n## ")[0].splitlines()
-        if "| `" in line
-    ]
-    rows = [[cell.strip("` ") for cell in row] for row in rows]
+    lines = text.split("\n## ")[0].splitlines()
+    rows = [line[1:-1].split("|") for line in lines if line.startswith("| `")]
+    rows = [[cell.strip(" `") for cell in row] for row in rows]
     return {row[0]: dict(zip(columns, row[1:], strict=False)) for row in rows}
 
 
