@@ -67,9 +67,7 @@ def test_presets_table_has_what_the_presets_set(presets):
         assert config.agent.dyn.rssm.deter == deter, name
         assert config.task == row["task"]
         assert config.run.steps == float(row["steps"] or presets.defaults.run.steps), name
-        assert config.env.get(config.task.split("_")[0], {}).get("repeat", 1) == int(
-            row["repeat"]
-        )
+        assert config.env.get(config.task.split("_")[0], {}).get("repeat", 1) == int(row["repeat"])
         assert (config.run.envs, config.run.train_ratio) == (int(row["envs"]), float(row["ratio"]))
 
 
