@@ -44,7 +44,7 @@ class WandbOutput(Output):
         """
         self._logdir = Path(logdir)
         self._fps = fps
-        self._options = {
+        self._options: dict[str, Any] = {
             "project": project,
             "name": name,
             "entity": entity or None,
@@ -90,8 +90,9 @@ class WandbOutput(Output):
         if record.kind == "scalar":
             return float(value)
         if record.kind == "vector":
-            return wandb.Histogram(finite(value))
+            return wandb.Histogram(list(finite(value)))
         if record.kind == "image":
             return wandb.Image(to_rgb(value if value.ndim == 3 else value[..., None]))
-        path = write_video(folder / f"{secrets.token_hex(8)}", value, self._fps)
-        return wandb.Video(str(path), format=path.suffix[1:])
+        path = write_video(folder / secrets.token_hex(8), value, self._fps)
+        extension: Any = path.suffix[1:]
+        return wandb.Video(str(path), format=extension)
