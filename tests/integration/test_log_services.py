@@ -142,7 +142,7 @@ def test_wandb_continues_its_offline_run(tmp_path, monkeypatch):
         output(records(step))
         output.close()
     ids, configs, rows = wandb_history(tmp_path)
-    known = json.loads((tmp_path / "log_runs.json").read_text())["wandb"]
+    known = (tmp_path / "wandb_run.txt").read_text().strip()
     assert set(ids) == {known}
     assert len(list((tmp_path / "wandb").glob(f"offline-run-*-{known}"))) == 2
     assert json.loads(configs[0]["agent.opt.lr"]) == 4e-5
@@ -170,7 +170,7 @@ def test_mlflow_continues_its_local_run(tmp_path, monkeypatch):
         output(records(step))
         output.close()
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    identifier = json.loads((tmp_path / "log_runs.json").read_text())["mlflow"]
+    identifier = (tmp_path / "mlflow_run.txt").read_text().strip()
     experiment = client.get_experiment_by_name("project")
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.run_id == identifier
@@ -191,11 +191,11 @@ def test_mlflow_continues_its_local_run(tmp_path, monkeypatch):
 def test_mlflow_run_that_is_gone_is_replaced(tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    (tmp_path / "log_runs.json").write_text('{"mlflow": "0123456789abcdef0123456789abcdef"}')
+    (tmp_path / "mlflow_run.txt").write_text("0123456789abcdef0123456789abcdef")
     output = MLflowOutput(tmp_path, "project", "name")
     output(records(8))
     output.close()
-    identifier = json.loads((tmp_path / "log_runs.json").read_text())["mlflow"]
+    identifier = (tmp_path / "mlflow_run.txt").read_text().strip()
     with sqlite3.connect(tmp_path / "mlflow.db") as database:
         assert database.execute("select run_uuid from runs").fetchall() == [(identifier,)]
     database.close()

@@ -80,14 +80,10 @@ def test_run_id_is_made_once_per_folder_and_service(tmp_path):
     assert run_id(tmp_path / "b", "wandb", lambda: "three") == "three"
     assert remember(tmp_path / "a", "mlflow", "four") == "four"
     assert run_id(tmp_path / "a", "mlflow", lambda: pytest.fail("known")) == "four"
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["log_runs.json"]
-
-
-@pytest.mark.parametrize("content", ["", "[1]", '{"wandb": "a'])
-def test_damaged_run_ids_are_reported(tmp_path, content):
-    (tmp_path / "log_runs.json").write_text(content)
-    with pytest.raises(ValueError, match=r"log_runs\.json.*delete it"):
-        run_id(tmp_path, "wandb", lambda: "new")
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == ["mlflow_run.txt", "wandb_run.txt"]
+    (tmp_path / "a" / "mlflow_run.txt").write_text("")
+    assert run_id(tmp_path / "a", "mlflow", lambda: "five") == "five"
 
 
 def test_missing_package_names_the_extra(monkeypatch):

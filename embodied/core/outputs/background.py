@@ -3,6 +3,7 @@
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Sequence
 
 from embodied.core.outputs.base import Output, Record
@@ -15,7 +16,7 @@ class BackgroundOutput(Output):
     When the output is too far behind, further records are refused with an error.
     """
 
-    def __init__(self, output: Output, capacity: int = 100, patience: float = 10.0) -> None:
+    def __init__(self, output: Output, capacity: int = 100, patience: float = 8.0) -> None:
         """Start the thread.
 
         Args:
@@ -57,9 +58,10 @@ class BackgroundOutput(Output):
           TimeoutError: If that takes too long; what is pending is lost when the program ends.
           Exception: What went wrong in an earlier write.
         """
+        deadline = time.monotonic() + self._patience
         with contextlib.suppress(queue.Full):  # The thread is alive then, see below.
             self._queue.put(None, timeout=self._patience)
-        self._thread.join(self._patience)
+        self._thread.join(max(deadline - time.monotonic(), 0))
         if self._thread.is_alive():
             raise TimeoutError(
                 f"{self._queue.qsize()} writes are still pending after {self._patience:g} seconds"
