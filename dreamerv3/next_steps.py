@@ -31,7 +31,7 @@ _TRACES: Mapping[str, str] = {
 
 @contextlib.contextmanager
 def announced(config: Config) -> Iterator[None]:
-    """Print the next steps when a run has ended by itself or was stopped, but not after an error."""
+    """Print the next steps when a run ends by itself or is stopped, but not after an error."""
     try:
         yield
     except SystemExit:  # Stopped by a signal, after saving.
