@@ -53,6 +53,8 @@ def next_steps(config: Config) -> str:
             f"Scores:   {folder / 'scores.jsonl'} ({len(scores):,} episodes, mean "
             f"{statistics.fmean(recent):.4g} over the last {len(recent)})"
         )
+    elif (folder / "ckpt").exists() and "jsonl" in config.logger.outputs:
+        lines.append("Scores:   none yet, since no episode has ended")
     if (folder / "metrics.jsonl").exists():
         lines.append(f"Metrics:  {folder / 'metrics.jsonl'}")
     latest = folder / "ckpt" / "latest"

@@ -21,6 +21,11 @@ def test_an_empty_folder_has_nothing_to_show(config):
     assert next_steps(config) == ""
 
 
+def test_a_run_without_finished_episodes_says_so(config, tmp_path):
+    (tmp_path / "my runs" / "one" / "ckpt").mkdir()
+    assert next_steps(config) == "Scores:   none yet, since no episode has ended"
+
+
 def test_what_is_there_is_listed_with_commands(config, tmp_path):
     folder = tmp_path / "my runs" / "one"
     scores = [json.dumps({"step": i, "episode/score": float(i)}) for i in range(12)]
