@@ -15,6 +15,7 @@ import numpy as np
 
 from dreamerv3.decoder import Decoder
 from dreamerv3.encoder import Encoder
+from dreamerv3.images import unit_range
 from dreamerv3.losses import ImaginationLoss, imagination_loss, replay_loss
 from dreamerv3.report import gradient_norms, open_loop
 from dreamerv3.rssm import RSSM
@@ -370,8 +371,8 @@ class Dreamer:
 
     def target(self, key: str, value: jax.Array) -> jax.Array:
         """What the decoder should predict: images between 0 and 1, everything else as it is."""
-        if key in self.dec.images and self.obs_space[key].discrete:
-            return value.astype(jnp.float32) / 255
+        if key in self.dec.images:
+            return unit_range(self.obs_space[key], value)
         return value
 
 

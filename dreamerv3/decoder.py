@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dreamerv3.encoder import check_image_sizes
+from dreamerv3.images import Group, group_images
 from embodied.core.space import Space
 from embodied.jax import layers as nn
 from embodied.jax import nj
@@ -50,7 +50,7 @@ class Decoder(nj.Module):
         self.vectors = {k: s for k, s in obs_space.items() if len(s.shape) <= 2}
         self.images = {k: s for k, s in obs_space.items() if len(s.shape) == 3}
         self.depths = tuple(self.depth * mult for mult in self.mults)
-        check_image_sizes(self.images, len(self.mults) - self.outer)
+        self.groups = group_images(obs_space, len(self.mults) - self.outer)
 
     def __call__(self, feat: Mapping[str, jax.Array]) -> dict[str, Output]:
         """Predict all observations from features ``deter`` [..., D] and ``stoch`` [..., S, C].
@@ -65,8 +65,8 @@ class Decoder(nj.Module):
         outputs: dict[str, Output] = {}
         if self.vectors:
             outputs.update(self._decode_vectors(deter, stoch, batch))
-        if self.images:
-            outputs.update(self._decode_images(deter, stoch, batch))
+        for prefix, images in self.groups:
+            outputs.update(self._decode_images(prefix, images, deter, stoch, batch))
         return outputs
 
     def _decode_vectors(
@@ -94,40 +94,44 @@ class Decoder(nj.Module):
         return head(x)
 
     def _decode_images(
-        self, deter: jax.Array, stoch: jax.Array, batch: tuple[int, ...]
+        self,
+        prefix: str,
+        images: Group,
+        deter: jax.Array,
+        stoch: jax.Array,
+        batch: tuple[int, ...],
     ) -> dict[str, Output]:
-        height, width = next(iter(self.images.values())).shape[:2]
+        """Predict images of one size, with layers whose names start with `prefix`."""
+        height, width = next(iter(images.values())).shape[:2]
         factor = 2 ** (len(self.depths) - self.outer)
         shape = (height // factor, width // factor, self.depths[-1])
-        x = self._smallest_map(deter, stoch, shape)
+        x = self._smallest_map(prefix, deter, stoch, shape)
         for index in reversed(range(len(self.depths) - 1)):
-            x = self._upsample(f"conv{index}", x, self.depths[index], 1.0)
-            x = self._norm(f"conv{index}norm", x)
-        channels = [space.shape[-1] for space in self.images.values()]
-        x = self._upsample("imgout", x, sum(channels), self.outscale, keep=self.outer)
+            x = self._upsample(f"{prefix}conv{index}", x, self.depths[index], 1.0)
+            x = self._norm(f"{prefix}conv{index}norm", x)
+        channels = [space.shape[-1] for space in images.values()]
+        x = self._upsample(f"{prefix}imgout", x, sum(channels), self.outscale, keep=self.outer)
         x = jax.nn.sigmoid(x).reshape((*batch, *x.shape[1:]))
         splits = jnp.split(x, np.cumsum(channels[:-1]), -1)
-        return {
-            key: Agg(MSE(image), 3, jnp.sum) for key, image in zip(self.images, splits, strict=True)
-        }
+        return {key: Agg(MSE(image), 3, jnp.sum) for key, image in zip(images, splits, strict=True)}
 
     def _smallest_map(
-        self, deter: jax.Array, stoch: jax.Array, shape: tuple[int, int, int]
+        self, prefix: str, deter: jax.Array, stoch: jax.Array, shape: tuple[int, int, int]
     ) -> jax.Array:
         """Project the state to the map that is then upsampled, [N, h, w, c]."""
         height, width, channels = shape
         if not self.bspace:
             x = jnp.concatenate([stoch, deter], -1)
-            x = self.sub("space", nn.Linear, shape, winit=self.winit)(x)
-            return self._norm("spacenorm", x)
-        blocks = self.bspace
-        x = self.sub("sp0", nn.BlockLinear, math.prod(shape), blocks, winit=self.winit)(deter)
+            x = self.sub(f"{prefix}space", nn.Linear, shape, winit=self.winit)(x)
+            return self._norm(f"{prefix}spacenorm", x)
+        blocks, size, name = self.bspace, math.prod(shape), f"{prefix}sp0"
+        x = self.sub(name, nn.BlockLinear, size, blocks, winit=self.winit)(deter)
         x = x.reshape((-1, blocks, height, width, channels // blocks))
         x = jnp.moveaxis(x, 1, 3).reshape((-1, *shape))
-        y = self.sub("sp1", nn.Linear, 2 * self.units, winit=self.winit)(stoch)
-        y = self._norm("sp1norm", y)
-        y = self.sub("sp2", nn.Linear, shape, winit=self.winit)(y)
-        return self._norm("spnorm", x + y)
+        y = self.sub(f"{prefix}sp1", nn.Linear, 2 * self.units, winit=self.winit)(stoch)
+        y = self._norm(f"{prefix}sp1norm", y)
+        y = self.sub(f"{prefix}sp2", nn.Linear, shape, winit=self.winit)(y)
+        return self._norm(f"{prefix}spnorm", x + y)
 
     def _upsample(
         self, name: str, x: jax.Array, depth: int, outscale: float, keep: bool = False

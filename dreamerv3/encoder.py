@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
+from dreamerv3.images import Group, group_images, unit_range
 from embodied.core.space import Space
+from embodied.envs.errors import UnsupportedSpace
 from embodied.jax import layers as nn
 from embodied.jax import nj
-
-SMALLEST_MAP, LARGEST_MAP = 3, 16
 
 
 class Encoder(nj.Module):
@@ -18,7 +18,8 @@ class Encoder(nj.Module):
 
     Observations with up to two dimensions are vectors: floats are squashed by symlog, integers
     become one-hot vectors. Observations with three dimensions are images [height, width,
-    channels]: uint8, or floats between 0 and 1.
+    channels]: uint8, or floats within finite bounds. Images of one size share a network; a further
+    size has one of its own, whose layers are called ``images1_cnn0`` and so on.
 
     Hyper-parameters: `units` and `layers` of the MLP; `depth` times `mults` channels per stage of
     the convolutional network with `kernel`; `strided` convolutions instead of max-pooling;
@@ -45,7 +46,7 @@ class Encoder(nj.Module):
         """Sort the observations into vectors and images.
 
         Raises:
-          ValueError: An observation is neither, or an image has a size that cannot be halved
+          UnsupportedSpace: An observation is neither, or an image has a size that cannot be halved
             down to a map between 3x3 and 16x16.
         """
         self.obs_space = dict(obs_space)
@@ -53,11 +54,11 @@ class Encoder(nj.Module):
         self.images = {k: s for k, s in obs_space.items() if len(s.shape) == 3}
         unknown = sorted(set(obs_space) - set(self.vectors) - set(self.images))
         if unknown:
-            raise ValueError(
+            raise UnsupportedSpace(
                 f"Got observation '{unknown[0]}' of shape {obs_space[unknown[0]].shape}; "
                 f"expected at most three dimensions (height, width, channels)."
             )
-        check_image_sizes(self.images, self.stages)
+        self.groups = group_images(obs_space, self.stages)
 
     @property
     def stages(self) -> int:
@@ -70,8 +71,8 @@ class Encoder(nj.Module):
         batch = jax.tree.leaves(dict(obs))[0].shape[:batch_dims]
         if self.vectors:
             outputs.append(self._encode_vectors({k: obs[k] for k in self.vectors}, batch))
-        if self.images:
-            outputs.append(self._encode_images({k: obs[k] for k in self.images}, batch))
+        for prefix, images in self.groups:
+            outputs.append(self._encode_images(prefix, images, obs, batch))
         return jnp.concatenate([x.reshape((*batch, -1)) for x in outputs], -1)
 
     def _encode_vectors(self, obs: dict[str, jax.Array], batch: tuple[int, ...]) -> jax.Array:
@@ -84,59 +85,31 @@ class Encoder(nj.Module):
             x = self._norm(f"mlp{index}norm", x)
         return x
 
-    def _encode_images(self, obs: dict[str, jax.Array], batch: tuple[int, ...]) -> jax.Array:
-        images = [_centered(obs[k], self.dtype) for k in sorted(obs)]
-        x = jnp.concatenate(images, -1)
+    def _encode_images(
+        self, prefix: str, images: Group, obs: Mapping[str, jax.Array], batch: tuple[int, ...]
+    ) -> jax.Array:
+        centered = [_centered(images[key], obs[key], self.dtype) for key in sorted(images)]
+        x = jnp.concatenate(centered, -1)
         x = x.reshape((math.prod(batch), *x.shape[len(batch) :]))
         for index, mult in enumerate(self.mults):
             keep = self.outer and index == 0
             stride = 2 if self.strided and not keep else 1
-            layer = self.sub(
-                f"cnn{index}", nn.Conv2D, self.depth * mult, self.kernel, stride, winit=self.winit
-            )
-            x = layer(x)
+            features, name = self.depth * mult, f"{prefix}cnn{index}"
+            x = self.sub(name, nn.Conv2D, features, self.kernel, stride, winit=self.winit)(x)
             if not self.strided and not keep:
                 x = _max_pool(x)
-            x = self._norm(f"cnn{index}norm", x)
+            x = self._norm(f"{name}norm", x)
         return x
 
     def _norm(self, name: str, x: jax.Array) -> jax.Array:
         return nn.act(self.act)(self.sub(name, nn.Norm, self.norm, stats=self.stats)(x))
 
 
-def check_image_sizes(images: Mapping[str, Space], stages: int) -> None:
-    """Refuse image sizes that the convolutional networks cannot use.
-
-    Raises:
-      ValueError: Sizes differ between images, or cannot be halved `stages` times down to a map
-        between 3x3 and 16x16; the message names the nearest sizes that can.
-    """
-    sizes = {key: space.shape[:2] for key, space in images.items()}
-    if len(set(sizes.values())) > 1:
-        raise ValueError(
-            f"Got images of different sizes {sizes}; the encoder needs one size for all of them, "
-            f"so resize them, for example with the ResizeImage wrapper."
-        )
-    for key, size in sizes.items():
-        nearest = tuple(_nearest_size(length, stages) for length in size)
-        if nearest != size:
-            raise ValueError(
-                f"Got image '{key}' of size {size[0]}x{size[1]}, which {stages} halvings do not "
-                f"bring to a map between {SMALLEST_MAP}x{SMALLEST_MAP} and "
-                f"{LARGEST_MAP}x{LARGEST_MAP}; the nearest size that works is "
-                f"{nearest[0]}x{nearest[1]}."
-            )
-
-
-def _nearest_size(length: int, stages: int) -> int:
-    cells = min(max(round(length / 2**stages), SMALLEST_MAP), LARGEST_MAP)
-    return cells * 2**stages
-
-
-def _centered(image: jax.Array, dtype: str) -> jax.Array:
-    if jnp.issubdtype(image.dtype, jnp.floating):
-        return image.astype(dtype) - 0.5
-    return image.astype(dtype) / 255 - 0.5
+def _centered(space: Space, image: jax.Array, dtype: str) -> jax.Array:
+    """Scale an image to between -0.5 and 0.5; bytes are scaled in the compute dtype."""
+    if space.discrete:
+        return image.astype(dtype) / 255 - 0.5
+    return unit_range(space, image).astype(dtype) - 0.5
 
 
 def _max_pool(x: jax.Array) -> jax.Array:

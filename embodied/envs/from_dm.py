@@ -79,7 +79,7 @@ class FromDM(Env):
         found = timestep.observation
         if self._obs_key is not None:
             found = {self._obs_key: found}
-        obs: Obs = {key: leaf.encode(found[name]) for name, key, leaf in self._obs}
+        obs: Obs = {key: leaf.encode(found[name], key) for name, key, leaf in self._obs}
         reward, discount = timestep.reward, timestep.discount
         obs["reward"] = np.float32(0 if first or reward is None else reward)
         obs["is_first"] = np.bool_(first)

@@ -13,7 +13,7 @@ from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
 from embodied.envs.errors import MissingExtra, UnknownTask
 from embodied.envs.gymnasium_spaces import Tree
-from embodied.envs.leaf import FLAGS, action_leaf, observation_leaf
+from embodied.envs.leaf import FLAGS, action_leaf, is_picture, observation_leaf
 
 
 class FromGymnasium(Env):
@@ -40,7 +40,7 @@ class FromGymnasium(Env):
         Args:
           env: An environment, or an id for `gymnasium.make`.
           obs_key: Name of the observation if the environment has a single array; by default `image`
-            for uint8 arrays with three dimensions, `vector` for others.
+            for pictures, `vector` for others.
           act_key: Name of the action if the environment has a single one.
           seed: Handed to the first reset.
           **kwargs: Handed to `gymnasium.make` with the id.
@@ -50,7 +50,8 @@ class FromGymnasium(Env):
         """
         self._env = _make(env, kwargs) if isinstance(env, str) else env
         space = self._env.observation_space
-        picture = getattr(space, "dtype", None) == np.uint8 and len(space.shape or ()) == 3
+        box = [getattr(space, name, None) for name in ("low", "high")]
+        picture = is_picture(space.dtype, space.shape, *box) if space.shape else False
         obs_key = obs_key or ("image" if picture else "vector")
         taken: tuple[str, ...] = (*FLAGS, "reset")
         self._obs = Tree(space, obs_key, observation_leaf, taken, "obs")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.check import SpaceError
 from embodied.envs.errors import UnsupportedSpace
 from embodied.envs.leaf import Leaf, leaf_name
 
@@ -47,14 +48,18 @@ class Tree:
         self.leaves: dict[str, Leaf] = {}
         self._collect(space, (), single)
 
-    def flatten(self, value: Any) -> dict[str, np.ndarray]:
-        """Turn a nested value of the environment into our arrays by name."""
-        result = {}
-        for path, name in self._names.items():
-            part = value
-            for key in path:
-                part = part[key]
-            result[name] = self.leaves[name].encode(part)
+    def flatten(self, value: Any, batch: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
+        """Turn a nested value of the environment into our arrays by name.
+
+        Args:
+          value: An observation, with its containers as in the space.
+          batch: Dimensions in front of those of every array, where there are several instances.
+
+        Raises:
+          SpaceError: Containers or arrays are not as declared.
+        """
+        result: dict[str, np.ndarray] = {}
+        self._flatten(self._space, (), value, batch, result)
         return result
 
     def unflatten(self, values: Mapping[str, Any]) -> Any:
@@ -74,6 +79,31 @@ class Tree:
         self._names[path] = name
         self.leaves[name] = _leaf(space, name, self._make)
 
+    def _flatten(
+        self,
+        space: Any,
+        path: tuple[Any, ...],
+        value: Any,
+        batch: tuple[int, ...],
+        result: dict[str, np.ndarray],
+    ) -> None:
+        children = _children(space)
+        if children is None:
+            name = self._names[path]
+            result[name] = self.leaves[name].encode(value, name, batch)
+            return
+        expected = [key for key, _ in children]
+        if isinstance(value, Mapping):
+            found = list(value)
+        else:
+            found = list(range(len(value))) if isinstance(value, (tuple, list)) else []
+        if set(found) != set(expected) or isinstance(value, Mapping) == _is(space, "Tuple"):
+            where = "_".join(map(str, path)) or "the whole observation"
+            message = f"expected the keys {sorted(expected)} in {where}, got {_describe(value)}"
+            raise SpaceError(f"Invalid observation: {message}.")
+        for key, child in children:
+            self._flatten(child, (*path, key), value[key], batch, result)
+
     def _build(self, space: Any, path: tuple[Any, ...], values: Mapping[str, Any]) -> Any:
         children = _children(space)
         if children is not None:
@@ -83,6 +113,14 @@ class Tree:
         value = self.leaves[name].decode(values[name])
         # Discrete spaces and 0-dimensional ones hold NumPy scalars.
         return value[()] if _is(space, "Discrete") else value
+
+
+def _describe(value: Any) -> str:
+    """Name the type of a value, and its keys or length if it has some."""
+    if isinstance(value, Mapping):
+        return f"keys {sorted(map(str, value))}"
+    length = f" of length {len(value)}" if isinstance(value, (tuple, list)) else ""
+    return f"a {type(value).__name__}{length}"
 
 
 def _is(space: Any, name: str) -> bool:

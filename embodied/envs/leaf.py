@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
+from embodied.core.check import SpaceError
 from embodied.core.space import Space
 from embodied.envs.errors import UnsupportedSpace
 
@@ -28,6 +30,7 @@ class Leaf:
     Attributes:
       space: Space on our side; integers start at 0, floats are float32.
       dtype: Type of the array on the environment's side.
+      shape: Shape of the array on the environment's side.
       offset: What is added to our integers to get the environment's.
       low: Smallest value on the environment's side, or None.
       high: Largest value on the environment's side, inclusive, or None.
@@ -35,15 +38,37 @@ class Leaf:
 
     space: Space
     dtype: np.dtype
+    shape: tuple[int, ...]
     offset: np.ndarray | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
 
-    def encode(self, value: Any) -> np.ndarray:
-        """Convert an observation of the environment into ours."""
+    def encode(self, value: Any, key: str = "", batch: tuple[int, ...] = ()) -> np.ndarray:
+        """Convert an observation of the environment into ours.
+
+        Args:
+          value: What the environment returned.
+          key: Name of the observation, for the message.
+          batch: Dimensions in front of those of the array, where there are several instances.
+
+        Raises:
+          SpaceError: It is no array of numbers of the declared shape and kind of type; floats and
+            integers of another width are converted, as long as they fit.
+        """
+        found = np.asarray(value)
+        shape = (*batch, *self.shape)
+        if found.shape != shape or not np.can_cast(found.dtype, self.dtype, "same_kind"):
+            what = f"{found.dtype} array of shape {found.shape}, {_brief(value)}"
+            message = f"expected a {self.dtype} array of shape {shape}, got a {what}"
+            raise SpaceError(f"Invalid observation: key {key!r}: {message}.")
         if self.offset is not None:
-            value = np.asarray(value) - self.offset
-        return np.asarray(value, self.space.dtype)
+            found = found - self.offset
+        with np.errstate(over="ignore"):
+            result = found.astype(self.space.dtype)
+        if result.dtype.kind in "iu" and found.dtype != result.dtype and (result != found).any():
+            message = f"expected values that fit into {self.dtype}, got {_brief(value)}"
+            raise SpaceError(f"Invalid observation: key {key!r}: {message}.")
+        return result.reshape((*batch, *self.space.shape))
 
     def decode(self, value: Any) -> np.ndarray:
         """Convert an action of ours into the environment's range and type."""
@@ -54,6 +79,12 @@ class Leaf:
             # Scaling to the bounds in float32 can overshoot them by a rounding error.
             value = np.asarray(np.minimum(np.maximum(value, self.low), self.high))
         return value
+
+
+def _brief(value: Any) -> str:
+    """Write a value on one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def leaf_name(name: str, taken: Collection[str], prefix: str) -> str:
@@ -69,8 +100,10 @@ def leaf_name(name: str, taken: Collection[str], prefix: str) -> str:
 def observation_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:
     """Make the leaf of an observation.
 
-    Images (uint8 with three dimensions) stay as they are. Integers with a small declared range
-    become classes from 0, other integers become float32, and so does float64.
+    Images stay as they are: uint8 with three dimensions, and floats with three dimensions and
+    bounds. An array of bytes with two dimensions and the full range becomes an image with one
+    channel. Integers with a small declared range become classes from 0, other integers become
+    float32, and so does float64. What is no image is flattened to at most two dimensions.
 
     Args:
       dtype: Type on the environment's side.
@@ -82,15 +115,39 @@ def observation_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: 
       UnsupportedSpace: The values are not numbers.
     """
     dtype = _numeric(dtype)
+    if is_picture(dtype, shape, low, high):
+        shape_here = shape if len(shape) == 3 else (*shape, 1)
+        bounds = (None, None) if dtype == np.uint8 else _bounds(shape, low, high)
+        kind = np.uint8 if dtype == np.uint8 else np.float32
+        return Leaf(Space(kind, shape_here, *bounds), dtype, shape)
+    flat = shape if len(shape) <= 2 else (math.prod(shape[:-1]), shape[-1])
     if dtype.kind == "b":
-        return Leaf(Space(bool, shape), dtype)
-    if dtype == np.uint8 and len(shape) == 3:
-        return Leaf(Space(np.uint8, shape), dtype)
+        return Leaf(Space(bool, flat), dtype, shape)
     if np.issubdtype(dtype, np.integer):
         sizes = _sizes(dtype, shape, low, high)
         if sizes is not None and np.max(sizes, initial=1) <= MAX_CLASSES:
-            return _classes(dtype, shape, low, sizes)
-    return Leaf(Space(np.float32, shape, *_bounds(shape, low, high)), dtype)
+            leaf = _classes(dtype, shape, low, sizes)
+            space = Space(np.int32, flat, 0, leaf.space.high.reshape(flat))
+            return dataclasses.replace(leaf, space=space)
+    lower, upper = (x if np.ndim(x) == 0 else x.reshape(flat) for x in _bounds(shape, low, high))
+    return Leaf(Space(np.float32, flat, lower, upper), dtype, shape)
+
+
+def is_picture(dtype: Any, shape: tuple[int, ...], low: Any, high: Any) -> bool:
+    """Whether an array is observed as an image [height, width, channels].
+
+    That is, three dimensions of bytes with more than half of their range or of floats with bounds,
+    or two dimensions of bytes with the full range.
+    """
+    dtype = np.dtype(dtype)
+    if dtype == np.uint8:
+        low, high = 0 if low is None else low, 255 if high is None else high
+        whole = bool(np.all(np.asarray(low) == 0) and np.all(np.asarray(high) == 255))
+        return (len(shape) == 3 and bool(np.max(high) >= 128)) or (len(shape) == 2 and whole)
+    if dtype.kind != "f" or len(shape) != 3 or low is None or high is None:
+        return False
+    bounds = np.concatenate([np.ravel(low), np.ravel(high)]).astype(np.float64)
+    return bool((np.abs(bounds) < HUGE).all())
 
 
 def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:
@@ -107,7 +164,7 @@ def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any =
     """
     dtype = _numeric(dtype)
     if dtype.kind == "b":
-        return Leaf(Space(np.int32, shape, 0, 2), dtype)
+        return Leaf(Space(np.int32, shape, 0, 2), dtype, shape)
     if np.issubdtype(dtype, np.integer):
         sizes = _sizes(dtype, shape, low, high)
         if sizes is None:
@@ -118,10 +175,10 @@ def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any =
         return _classes(dtype, shape, low, sizes)
     lower, upper = _bounds(shape, low, high)
     if lower is None or upper is None:
-        return Leaf(Space(np.float32, shape, lower, upper), dtype)
+        return Leaf(Space(np.float32, shape, lower, upper), dtype, shape)
     space = Space(np.float32, shape, lower, upper)
     own = [np.broadcast_to(bound, shape).astype(dtype) for bound in (low, high)]
-    return Leaf(space, dtype, low=own[0], high=own[1])
+    return Leaf(space, dtype, shape, low=own[0], high=own[1])
 
 
 def _numeric(dtype: Any) -> np.dtype:
@@ -153,7 +210,7 @@ def _classes(dtype: np.dtype, shape: tuple[int, ...], low: Any, sizes: np.ndarra
     offset = np.broadcast_to(low, shape).astype(np.int64)
     uniform = sizes.size == 0 or np.all(sizes == sizes.flat[0])
     high = int(sizes.flat[0]) if uniform and sizes.size else sizes
-    return Leaf(Space(np.int32, shape, 0, high), dtype, offset if np.any(offset) else None)
+    return Leaf(Space(np.int32, shape, 0, high), dtype, shape, offset if np.any(offset) else None)
 
 
 def _bounds(shape: tuple[int, ...], low: Any, high: Any) -> tuple[Any, Any]:

@@ -137,7 +137,15 @@ def test_only_the_first_reset_is_seeded():
 def test_single_arrays_get_a_name():
     picture = spaces.Box(0, 255, (6, 8, 3), np.uint8)
     assert FromGymnasium(Echo(picture)).obs_space["image"] == Space(np.uint8, (6, 8, 3))
-    assert "vector" in FromGymnasium(Echo(spaces.Box(0, 1, (6, 8, 3)))).obs_space
+    gray = FromGymnasium(Echo(spaces.Box(0, 255, (6, 8), np.uint8)))
+    assert gray.obs_space["image"] == Space(np.uint8, (6, 8, 1))
+    assert "image" in FromGymnasium(Echo(spaces.Box(0, 1, (6, 8, 3)))).obs_space
+    unbounded = FromGymnasium(Echo(spaces.Box(-np.inf, np.inf, (6, 8, 3))))
+    assert unbounded.obs_space["vector"] == Space(np.float32, (48, 3))
+    grid = FromGymnasium(Echo(spaces.Box(0, 10, (7, 7, 3), np.uint8)))
+    assert grid.obs_space["vector"] == Space(np.int32, (49, 3), 0, 11)
+    for env in (unbounded, grid, gray):
+        assert check(env, steps=20).violations == {}
     env = FromGymnasium(Echo(spaces.Discrete(3), spaces.Discrete(2)), "state", "move")
     assert "state" in env.obs_space
     assert "move" in env.act_space
