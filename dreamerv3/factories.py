@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 from dreamerv3.log_outputs import make_outputs
@@ -62,6 +63,29 @@ def make_env(config: Config, index: int, **overrides: Any) -> Env:
         wait=config.run.env_restart_wait,
     )
     return wrap_env(env)
+
+
+class EnvMaker:
+    """Makes environments of a task by their index, or all at once where the task allows it."""
+
+    def __init__(self, config: Config) -> None:
+        """Keep the whole config."""
+        self._config = config
+
+    def __call__(self, index: int) -> Env:
+        """Make one environment, see `make_env`."""
+        return make_env(self._config, index)
+
+    @property
+    def make_batch(self) -> Callable[[int], Env] | None:
+        """Makes a `BatchedEnv` from the number of environments; None where there is none."""
+        config = self._config
+        options = dict(config.env.get(registry.suite_of(config.task), {}))
+        if not registry.is_batched(config.task, options):
+            return None
+        return lambda envs: wrap_env(
+            registry.make_batch(config.task, options, envs, seed=config.seed)
+        )
 
 
 def wrap_env(env: Env) -> Env:

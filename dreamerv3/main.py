@@ -55,7 +55,7 @@ def run(config: Config) -> None:
         train(
             functools.partial(factories.make_agent, config),
             functools.partial(factories.make_replay, config, "replay"),
-            functools.partial(factories.make_env, config),
+            factories.EnvMaker(config),
             functools.partial(factories.make_stream, config),
             functools.partial(factories.make_logger, config),
             factories.make_args(config),

@@ -54,7 +54,7 @@ class CheckedEnv:
             self._env = make_env()
             spaces = dict(self._env.obs_space)
             self.act_space: dict[str, Space] = dict(self._env.act_space)
-            _check_declared(spaces, self.act_space)
+            check_declared(spaces, self.act_space)
         except (Exception, SystemExit) as error:
             raise self.failure(error) from error
         self.obs_space = {k: v for k, v in spaces.items() if not k.startswith("log/")}
@@ -95,15 +95,23 @@ class CheckedEnv:
 
     def failure(self, error: BaseException) -> WorkerError:
         """Return the error to raise for what went wrong at the current step."""
-        if isinstance(error, SpaceError):
-            return WorkerError(self._index, self._steps, str(error))
-        text = "".join(traceback.format_exception(error)).rstrip()
-        reason = f"{type(error).__name__}: {error}\nOriginal traceback:\n{text}"
-        return WorkerError(self._index, self._steps, reason)
+        return WorkerError(self._index, self._steps, explain(error))
 
 
-def _check_declared(obs_space: Mapping[str, Space], act_space: Mapping[str, Space]) -> None:
-    """Check that the keys of the contract are declared."""
+def explain(error: BaseException) -> str:
+    """Say what went wrong, with the complete traceback unless the message says it all."""
+    if isinstance(error, SpaceError):
+        return str(error)
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return f"{type(error).__name__}: {error}\nOriginal traceback:\n{text}"
+
+
+def check_declared(obs_space: Mapping[str, Space], act_space: Mapping[str, Space]) -> None:
+    """Check that the keys of the contract are declared.
+
+    Raises:
+        SpaceError: Naming the key, what was expected and what was got.
+    """
     for key, dtype in _REQUIRED.items():
         space = obs_space.get(key)
         if space is None or space.dtype != dtype or space.shape:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.batched_group import BatchedGroup
 from embodied.core.checkpoint_tree import same_layout
 from embodied.core.env_group import EnvGroup
 from embodied.core.interfaces import Batch, Carry, Env, State
@@ -36,15 +37,16 @@ class Driver:
 
     def __init__(
         self,
-        make_env_fns: Sequence[Callable[[], Env]],
+        make_env_fns: Sequence[Callable[[], Env]] | Callable[[], Env],
         parallel: bool = True,
         timeout: float = 0,
     ) -> None:
         """Construct the environments.
 
         Args:
-            make_env_fns: One constructor per environment, sent to its process with cloudpickle.
-            parallel: Whether each environment runs in a process of its own.
+            make_env_fns: One constructor per environment, sent to its process with cloudpickle. A
+                single callable makes a `BatchedEnv` instead, which is stepped in this process.
+            parallel: Whether each environment runs in a process of its own, where there are many.
             timeout: Seconds that a step may take, 0 for any time; only processes are timed.
 
         Raises:
@@ -56,7 +58,12 @@ class Driver:
         if timeout < 0:
             raise ValueError(f"Got timeout {timeout}, expected seconds, or 0 for no limit.")
         self._envs: EnvGroup
-        self._envs = ProcessEnvs(make_env_fns, timeout) if parallel else SerialEnvs(make_env_fns)
+        if callable(make_env_fns):
+            self._envs = BatchedGroup(make_env_fns)
+        elif parallel:
+            self._envs = ProcessEnvs(make_env_fns, timeout)
+        else:
+            self._envs = SerialEnvs(make_env_fns)
         self._callbacks: list[StepCallback] = []
         # Some are left when a callback raises, for example because the run has to stop.
         self._pending: deque[tuple[dict[str, Any], int]] = deque()

@@ -82,6 +82,10 @@ class Space:
             high = None if high is None else np.minimum(self.high, widest.high)
         return Space(dtype, self.shape, low, high)
 
+    def stack(self, count: int) -> "Space":
+        """Space of `count` values in one array, with a leading dimension."""
+        return Space(self.dtype, (count, *self.shape), *self._args)
+
     def sample(self, rng: np.random.Generator | None = None) -> np.ndarray:
         """Draw a value: uniform within bounds, standard normal around what is unbounded.
 

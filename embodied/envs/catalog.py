@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from embodied.envs import atari_games, bsuite, crafter, dmc_tasks, dummy, loconav, pinpad, toy
 
@@ -24,6 +25,8 @@ class Suite:
       tasks: Task names without the suite; None if they are open-ended.
       example: A full task name.
       hint: What else the user should know, a sentence.
+      options: Arguments of the constructor that the suite decides.
+      batched: Module and class that step many instances at once with the option `vector`.
     """
 
     module: str
@@ -33,6 +36,8 @@ class Suite:
     tasks: tuple[str, ...] | None = None
     example: str = ""
     hint: str = ""
+    options: tuple[tuple[str, Any], ...] = ()
+    batched: tuple[str, str] | None = None
 
 
 SUITES: Mapping[str, Suite] = MappingProxyType(
@@ -119,6 +124,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             requires=("gymnasium",),
             example="gymnasium_CartPole-v1",
             hint="Any id that gymnasium.make knows.",
+            batched=("embodied.envs.from_gymnasium_vector", "FromGymnasiumVector"),
         ),
     }
 )

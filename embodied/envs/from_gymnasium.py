@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class FromGymnasium(Env):
         obs_key: str = "",
         act_key: str = "action",
         seed: int | None = None,
+        package: str = "gymnasium",
         **kwargs: Any,
     ) -> None:
         """Adapt an environment.
@@ -43,16 +45,15 @@ class FromGymnasium(Env):
             for pictures, `vector` for others.
           act_key: Name of the action if the environment has a single one.
           seed: Handed to the first reset.
+          package: Whose `make` knows the id, `gymnasium` or the old `gym`.
           **kwargs: Handed to `gymnasium.make` with the id.
 
         Raises:
           UnsupportedSpace: An observation or action has no counterpart here, such as text.
         """
-        self._env = _make(env, kwargs) if isinstance(env, str) else env
+        self._env = _make(env, package, kwargs) if isinstance(env, str) else env
         space = self._env.observation_space
-        box = [getattr(space, name, None) for name in ("low", "high")]
-        picture = is_picture(space.dtype, space.shape, *box) if space.shape else False
-        obs_key = obs_key or ("image" if picture else "vector")
+        obs_key = obs_key or obs_key_of(space)
         taken: tuple[str, ...] = (*FLAGS, "reset")
         self._obs = Tree(space, obs_key, observation_leaf, taken, "obs")
         taken = (*taken, *self._obs.leaves)
@@ -61,10 +62,7 @@ class FromGymnasium(Env):
         self._done = True
         self._obs_space = {
             **{name: leaf.space for name, leaf in self._obs.leaves.items()},
-            "reward": Space(np.float32),
-            "is_first": Space(bool),
-            "is_last": Space(bool),
-            "is_terminal": Space(bool),
+            **flag_spaces(),
         }
         actions = {name: leaf.space for name, leaf in self._act.leaves.items()}
         self._act_space = {**actions, "reset": Space(bool)}
@@ -133,15 +131,37 @@ class FromGymnasium(Env):
         return obs
 
 
-def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    """Make an environment by its id; the contract is checked here and not twice per step."""
-    gymnasium = importlib.import_module("gymnasium")
+def obs_key_of(space: Any) -> str:
+    """Name a single observation: `image` if it is a picture, else `vector`."""
+    bounds = [getattr(space, name, None) for name in ("low", "high")]
+    picture = bool(space.shape) and is_picture(space.dtype, space.shape, *bounds)
+    return "image" if picture else "vector"
+
+
+def flag_spaces() -> dict[str, Space]:
+    """Spaces of what every observation has."""
+    flags = ("is_first", "is_last", "is_terminal")
+    return {"reward": Space(np.float32), **{key: Space(bool) for key in flags}}
+
+
+@contextlib.contextmanager
+def translate_errors(name: str, package: str = "gymnasium") -> Iterator[None]:
+    """Turn what `make` and `make_vec` raise into errors that name the task."""
+    errors = importlib.import_module(f"{package}.error")
+    unknown = (errors.UnregisteredEnv, errors.NameNotFound, errors.VersionNotFound)
     try:
-        return gymnasium.make(name, **{"disable_env_checker": True, **kwargs})
-    except gymnasium.error.UnregisteredEnv as error:
-        raise UnknownTask(f"Gymnasium knows no environment {name!r}: {error}") from error
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtra(f"Gymnasium environment {name!r} lacks a package: {error}") from error
+        yield
+    except unknown as error:
+        raise UnknownTask(f"{package} knows no environment {name!r}: {error}") from error
+    except errors.DependencyNotInstalled as error:
+        raise MissingExtra(f"{package} environment {name!r} lacks a package: {error}") from error
+
+
+def _make(name: str, package: str, kwargs: Mapping[str, Any]) -> Any:
+    """Make an environment by its id; the contract is checked here and not twice per step."""
+    with translate_errors(name, package):
+        module = importlib.import_module(package)
+        return module.make(name, **{"disable_env_checker": True, **kwargs})
 
 
 def _takes_seed(reset: Any) -> bool:

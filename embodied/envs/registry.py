@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.batched_env import FirstOfBatch
 from embodied.core.interfaces import Env
 from embodied.core.suggest import hint
 from embodied.envs import import_path
@@ -46,25 +47,70 @@ def make(
       UnknownOption: The constructor has no such keyword.
       MissingExtra: A package that the suite needs is not installed.
     """
+    if is_batched(task, overrides):
+        return FirstOfBatch(make_batch(task, overrides, 1, seed=seed, index=index))
+    target, arguments, keywords = _find(task, overrides)
+    filled = {"seed": instance_seed(seed, index), "index": index}
+    return _adapt(_call(target, arguments, keywords, filled, task), task, filled["seed"])
+
+
+def is_batched(task: str, overrides: Mapping[str, Any] | None = None) -> bool:
+    """Whether all instances are made at once, as a `BatchedEnv`.
+
+    That is so for suites with the option `vector` if it is set, and for an import path whose
+    constructor has the keyword `num_envs`, unless the overrides name it. The module of an import
+    path is imported.
+
+    Raises:
+      UnknownTask: The suite, the task or the import path does not exist.
+      MissingExtra: A package that the suite needs is not installed.
+    """
     check_task(task)
     suite, rest = split(task)
-    arguments: tuple[str, ...] = ()
-    if suite == CUSTOM:
-        target = import_path.load(rest)
-    else:
-        target, arguments = _adapter(suite), (rest,)
-    keywords = dict(overrides or {})
-    known, has_any = _keywords(target, skip=len(arguments))
-    for key in keywords:
-        if key not in known and not has_any:
-            names = [name for name in known if name != "index"]
-            raise UnknownOption(
-                f"Unknown option {key!r} for {task!r}, expected one of "
-                f"{', '.join(names) or 'none'}.{hint(key, names)}"
-            )
-    filled = {"seed": instance_seed(seed, index), "index": index}
-    keywords = {key: value for key, value in filled.items() if key in known} | keywords
-    return _adapt(target(*arguments, **keywords), task, filled["seed"])
+    options = overrides or {}
+    if suite != CUSTOM:
+        return SUITES[suite].batched is not None and bool(options.get("vector"))
+    return "num_envs" not in options and "num_envs" in _keywords(import_path.load(rest), 0)[0]
+
+
+def make_batch(
+    task: str,
+    overrides: Mapping[str, Any] | None,
+    envs: int,
+    *,
+    seed: int = 0,
+    index: int = 0,
+) -> Env:
+    """Make many instances that are stepped at once.
+
+    Args:
+      task: A task for which `is_batched` holds.
+      overrides: Keyword arguments of the constructor.
+      envs: Number of instances, handed to the constructor as `num_envs`.
+      seed: Seed of the run. A constructor that has `seeds` gets one per instance, derived as in
+        `make`; one that has `seed` gets the first of them.
+      index: Number of the first instance among those of the run.
+
+    Returns:
+      A `BatchedEnv`.
+
+    Raises:
+      UnknownOption: The constructor has no such keyword.
+      EnvError: What it makes is no batch of environments.
+    """
+    target, arguments, keywords = _find(task, overrides, batched=True)
+    seeds = [instance_seed(seed, index + number) for number in range(envs)]
+    filled = {"num_envs": envs, "seeds": seeds, "seed": seeds[0], "index": index}
+    env = _call(target, arguments, keywords, filled, task)
+    if hasattr(env, "single_observation_space"):
+        vector = importlib.import_module("embodied.envs.from_gymnasium_vector")
+        return vector.FromGymnasiumVector(env, seeds=seeds)
+    if not hasattr(env, "batch_size"):
+        raise EnvError(
+            f"Got {type(env).__name__} from {task!r}, whose constructor takes num_envs, expected "
+            "a BatchedEnv or a gymnasium.vector.VectorEnv."
+        )
+    return env
 
 
 def check_task(task: str) -> None:
@@ -161,18 +207,53 @@ def _missing(entry: Suite) -> list[str]:
     return [name for name in entry.requires if importlib.util.find_spec(name) is None]
 
 
-def _adapter(suite: str) -> Callable[..., Any]:
-    """Import the class of a suite."""
+def _find(
+    task: str, overrides: Mapping[str, Any] | None, batched: bool = False
+) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]:
+    """Find the constructor of a task, its positional and its keyword arguments."""
+    check_task(task)
+    suite, rest = split(task)
+    keywords = dict(overrides or {})
+    if suite == CUSTOM:
+        return import_path.load(rest), (), keywords
     entry = SUITES[suite]
+    if entry.batched is not None:
+        keywords.pop("vector", None)
+    module, name = (entry.batched if batched else None) or (entry.module, entry.name)
+    return _adapter(suite, module, name), (rest,), {**dict(entry.options), **keywords}
+
+
+def _call(
+    target: Callable[..., Any],
+    arguments: tuple[str, ...],
+    keywords: Mapping[str, Any],
+    filled: Mapping[str, Any],
+    task: str,
+) -> Any:
+    """Call a constructor with what the user wants and what we know, as far as it takes that."""
+    known, has_any = _keywords(target, skip=len(arguments))
+    for key in keywords:
+        if key not in known and not has_any:
+            names = [name for name in known if name != "index"]
+            raise UnknownOption(
+                f"Unknown option {key!r} for {task!r}, expected one of "
+                f"{', '.join(names) or 'none'}.{hint(key, names)}"
+            )
+    ours = {key: value for key, value in filled.items() if key in known}
+    return target(*arguments, **{**ours, **keywords})
+
+
+def _adapter(suite: str, module: str, name: str) -> Callable[..., Any]:
+    """Import a class of a suite."""
     try:
-        module = importlib.import_module(entry.module)
+        return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("embodied"):
             raise
         raise MissingExtra(
-            f"Suite {suite!r} cannot be imported ({error}); install the extra {entry.extra!r}."
+            f"Suite {suite!r} cannot be imported ({error}); install the extra "
+            f"{SUITES[suite].extra!r}."
         ) from error
-    return getattr(module, entry.name)
 
 
 def _keywords(target: Callable[..., Any], skip: int) -> tuple[list[str], bool]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.batched_env import env_constructors
 from embodied.core.checkpoint import Checkpoint, Deferred
 from embodied.core.counter import Counter
 from embodied.core.driver import Driver
@@ -254,7 +254,7 @@ class TrainingRun:
 
     def _make_driver(self, make_env: Callable[[int], Env]) -> Driver:
         args = self._args
-        constructors = [functools.partial(make_env, index) for index in range(args.envs)]
+        constructors = env_constructors(make_env, args.envs)
         driver = Driver(constructors, _use_processes(args.parallel, args.envs), args.env_timeout)
         driver.on_step(self._on_transition)
         driver.reset(self._agent.init_policy)
