@@ -43,7 +43,7 @@ RENAMED = {
 }
 
 #: Sections whose options are the arguments of a constructor outside of this project.
-OPEN_SECTIONS = ("env.custom.", "env.gymnasium.")
+OPEN_SECTIONS = ("env.custom.", "env.gymnasium.", "env.gym.")
 
 
 @dataclasses.dataclass(frozen=True)

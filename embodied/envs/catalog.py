@@ -10,7 +10,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from embodied.envs import atari_games, bsuite, crafter, dmc_tasks, dummy, loconav, pinpad, toy
+from embodied.envs import (
+    atari_games,
+    bsuite,
+    crafter,
+    dmc_tasks,
+    dmlab,
+    dummy,
+    langroom,
+    loconav,
+    manipulation,
+    memmaze,
+    pinpad,
+    procgen,
+    toy,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +130,67 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=tuple(pinpad.TASKS),
             example="pinpad_three",
             hint="Step on pads in the right order.",
+        ),
+        "manipulation": Suite(
+            module="embodied.envs.manipulation",
+            name="Manipulation",
+            extra="dmc",
+            requires=("dm_control",),
+            tasks=manipulation.TASKS,
+            example="manipulation_reach_site_features",
+            hint="A robot arm and blocks; vision tasks need OpenGL.",
+        ),
+        "memmaze": Suite(
+            module="embodied.envs.memmaze",
+            name="MemoryMaze",
+            extra="memmaze",
+            requires=("memory_maze", "dm_control", "gym"),
+            tasks=memmaze.TASKS,
+            example="memmaze_9x9",
+            hint="Needs OpenGL: libegl1 libgl1-mesa-dri or libosmesa6.",
+        ),
+        "langroom": Suite(
+            module="embodied.envs.langroom",
+            name="LangRoom",
+            extra="langroom",
+            requires=("langroom",),
+            tasks=langroom.TASKS,
+            example="langroom_answer-only",
+            hint="A room with objects and questions about their colors.",
+        ),
+        "procgen": Suite(
+            module="embodied.envs.procgen",
+            name="ProcGen",
+            extra="procgen",
+            requires=("procgen", "PIL"),
+            tasks=procgen.TASKS,
+            example="procgen_coinrun",
+            hint="Has builds for Python 3.7 to 3.10 only; docs/environments.md says how.",
+        ),
+        "dmlab": Suite(
+            module="embodied.envs.dmlab",
+            name="DMLab",
+            requires=("deepmind_lab",),
+            tasks=dmlab.TASKS,
+            example="dmlab_explore_goal_locations_small",
+            hint="Has to be built from source; docs/environments.md says how.",
+        ),
+        "navix": Suite(
+            module="embodied.envs.navix",
+            name="Navix",
+            extra="navix",
+            requires=("navix", "PIL"),
+            example="navix_Empty-5x5",
+            hint="Grid worlds; any id of the package, with or without Navix- and the version.",
+        ),
+        "gym": Suite(
+            module="embodied.envs.from_gymnasium",
+            name="FromGymnasium",
+            extra="gym",
+            requires=("gym",),
+            example="gym_CartPole-v1",
+            hint="Any id that gym.make of the old package knows.",
+            options=(("package", "gym"),),
         ),
         "gymnasium": Suite(
             module="embodied.envs.from_gymnasium",

@@ -20,13 +20,20 @@ class FromDM(Env):
     that ends with discount 0 ends in a terminal step, any other end is a time limit.
     """
 
-    def __init__(self, env: Any, obs_key: str = "observation", act_key: str = "action") -> None:
+    def __init__(
+        self,
+        env: Any,
+        obs_key: str = "observation",
+        act_key: str = "action",
+        ignore: Collection[str] = (),
+    ) -> None:
         """Adapt an environment.
 
         Args:
           env: The environment, already made.
           obs_key: Name of the observation if the environment has a single array.
           act_key: Name of the action if the environment has a single array.
+          ignore: The environment's own names of observations that are left out.
 
         Raises:
           UnsupportedSpace: An observation or action is not a numeric array, or two of them would
@@ -40,6 +47,7 @@ class FromDM(Env):
             observation = {obs_key: observation}
         if self._act_key is not None:
             action = {act_key: action}
+        observation = {key: spec for key, spec in observation.items() if key not in ignore}
         self._obs = _leaves(observation, observation_leaf, (*FLAGS, "reset"), "obs")
         names = [key for _, key, _ in self._obs]
         self._act = _leaves(action, action_leaf, (*FLAGS, "reset", *names), "act")

@@ -131,10 +131,9 @@ def check_task(task: str) -> None:
         raise UnknownTask(f"Unknown task {rest!r} in suite {suite!r}.{suggestion}")
     missing = _missing(entry)
     if missing:
-        raise MissingExtra(
-            f"Task {task!r} needs {', '.join(missing)}; install the extra {entry.extra!r}, for "
-            f"example with: pip install -e '.[{entry.extra}]'"
-        )
+        how = f"install the extra {entry.extra!r}, for example with: pip install -e"
+        how = f"{how} '.[{entry.extra}]'" if entry.extra else entry.hint
+        raise MissingExtra(f"Task {task!r} needs {', '.join(missing)}; {how}")
 
 
 def split(task: str) -> tuple[str, str]:
@@ -179,8 +178,9 @@ def listing() -> str:
     lines = []
     for suite, entry in SUITES.items():
         missing = _missing(entry)
-        state = f"needs {', '.join(missing)}: extra {entry.extra!r}" if missing else "available"
-        lines.append(f"{suite} ({state}). {entry.hint}")
+        extra = f": extra {entry.extra!r}" if entry.extra else ""
+        state = f"needs {', '.join(missing)}{extra}" if missing else "available"
+        lines += textwrap.wrap(f"{suite} ({state}). {entry.hint}", LINE_LENGTH)
         if entry.tasks is None:
             lines.append(f"  any, for example {entry.example}")
         names = " ".join(f"{suite}_{name}" for name in entry.tasks or ())
@@ -250,10 +250,8 @@ def _adapter(suite: str, module: str, name: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("embodied"):
             raise
-        raise MissingExtra(
-            f"Suite {suite!r} cannot be imported ({error}); install the extra "
-            f"{SUITES[suite].extra!r}."
-        ) from error
+        how = f"install the extra {SUITES[suite].extra!r}." if SUITES[suite].extra else ""
+        raise MissingExtra(f"Suite {suite!r} cannot be imported ({error}); {how}") from error
 
 
 def _keywords(target: Callable[..., Any], skip: int) -> tuple[list[str], bool]:

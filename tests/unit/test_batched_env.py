@@ -268,5 +268,5 @@ def test_nested_spaces_with_a_leading_dimension():
             return carry, {k: x for k, x in acts.items() if k != "reset"}, {}
 
         driver(policy, steps=100)  # The environment itself checks every action.
-        assert len(inner.envs[0].actions) == 42
+        assert len(inner.envs[0].actions) == 41
         assert inner.envs[0].seeds[0] == 3
