@@ -21,6 +21,7 @@ from embodied.envs import (
     loconav,
     manipulation,
     memmaze,
+    minecraft,
     pinpad,
     procgen,
     toy,
@@ -165,7 +166,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             requires=("procgen", "PIL"),
             tasks=procgen.TASKS,
             example="procgen_coinrun",
-            hint="Has builds for Python 3.7 to 3.10 only; docs/environments.md says how.",
+            hint="Python 3.7 to 3.10 only; docs/environments.md says how to install it.",
         ),
         "dmlab": Suite(
             module="embodied.envs.dmlab",
@@ -173,7 +174,15 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             requires=("deepmind_lab",),
             tasks=dmlab.TASKS,
             example="dmlab_explore_goal_locations_small",
-            hint="Has to be built from source; docs/environments.md says how.",
+            hint="Has to be built from source; docs/environments.md says how to install it.",
+        ),
+        "minecraft": Suite(
+            module="embodied.envs.minecraft",
+            name="Minecraft",
+            requires=("minerl", "gym"),
+            tasks=tuple(minecraft.TASKS),
+            example="minecraft_diamond",
+            hint="MineRL 0.4 and Java 8; docs/environments.md says how to install them.",
         ),
         "navix": Suite(
             module="embodied.envs.navix",

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 import numpy as np
 import pytest
 
-from embodied.envs import registry
+from embodied.envs import minecraft, registry
 from embodied.envs.check import check
 from embodied.envs.errors import MissingExtra, UnknownOption, UnknownTask
 
@@ -150,11 +150,136 @@ def test_dmlab(monkeypatch, episodic):
     assert made[-1].seeds == [None]
 
 
+class FakeHandlers:
+    """Takes note of the handlers that a world is made of."""
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: (name, args, kwargs)
+
+
+class FakeEmbodiment:
+    """Base class of worlds, and the `gym` environment that it makes."""
+
+    def __init__(self, name, resolution):
+        self.name, self.resolution, self.actions, self.count = name, resolution, [], 0
+
+    def create_observables(self):
+        return ["pov"]
+
+    def create_actionables(self):
+        return ["keys", "camera"]
+
+    def make(self):
+        self.handlers = self.create_observables() + self.create_actionables()
+        self.start = self.create_agent_start()
+        return self
+
+    def reset(self):
+        self.count = 0
+        return self.observe()
+
+    def step(self, action):
+        self.actions.append(action)
+        self.count += 1
+        return self.observe(), 99.0, self.count == 6, {}
+
+    def observe(self):
+        width, height = self.resolution
+        held = "wooden_pickaxe" if self.count >= 3 else "air"
+        logs = np.array(int(2 <= self.count < 4))
+        return {
+            "pov": np.full((height, width, 3), self.count, np.uint8),
+            "inventory": {
+                "log": np.array(int(2 <= self.count < 4)),
+                "planks": 4 * (self.count > 3),
+            },
+            "equipped_items": {"mainhand": {"type": held}},
+            "life_stats": {"life": np.float32(20 - (self.count == 5)), "food": 20, "air": 300},
+        }
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def minerl(monkeypatch):
+    """Modules of MineRL 0.4 as far as worlds need them; returns the worlds that were made."""
+    made = []
+
+    class Embodiment(FakeEmbodiment):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    items = ["minecraft:air", "diamond", *minecraft.TASKS["diamond"], "dirt"]
+    hero = "minerl.herobraine.hero"
+    for name in ("minerl", "minerl.herobraine", hero, "minerl.herobraine.env_specs", "gym"):
+        install(monkeypatch, name)
+    install(monkeypatch, f"{hero}.mc", ALL_ITEMS=items)
+    install(monkeypatch, f"{hero}.handler", Handler=object)
+    handlers = install(monkeypatch, f"{hero}.handlers")
+    handlers.__getattr__ = FakeHandlers().__getattr__
+    embodiment = "minerl.herobraine.env_specs.simple_embodiment"
+    install(monkeypatch, embodiment, SimpleEmbodimentEnvSpec=Embodiment)
+    return made
+
+
+def test_minecraft(minerl):
+    env = registry.make("minecraft_diamond", {"size": (48, 64), "logs": True})
+    (world,) = minerl
+    names = [handler[0] for handler in world.handlers if isinstance(handler, tuple)]
+    assert "FlatInventoryObservation" in names
+    assert "CraftNearbyAction" in names
+    assert world.start[0].xml_template() == "<BreakSpeedMultiplier>100.0</BreakSpeedMultiplier>"
+    assert env.obs_space["image"].shape == (48, 64, 3)
+    for _ in range(3):
+        obs = [env.step(act(env, reset=np.bool_(i == 0))) for i in range(7)]
+        # A log and planks pay once; a point of health is lost and comes back.
+        rewards = [float(x["reward"]) for x in obs]
+        assert rewards == pytest.approx([0, 0, 1, 0, 1, -0.01, 0.01])
+        assert [bool(x["is_last"]) for x in obs] == [False] * 6 + [True]
+        assert [bool(x["is_terminal"]) for x in obs] == [False] * 6 + [True]
+        assert [float(x["log/log"]) for x in obs] == [0, 0, 1, 1, 1, 1, 1]
+        assert float(obs[-1]["inventory"].sum()) == 4
+        assert float(obs[-1]["inventory_max"].sum()) == 5
+        equipped = [int(x["equipped"]) for x in obs]
+        assert equipped[:3] == [0, 0, 0]
+        assert len(set(equipped[3:])) == 1 and equipped[3] > 0
+    assert check(env, steps=100).violations == {}
+    short = registry.make("minecraft_wood", {"length": 3})
+    obs = [short.step(act(short, reset=np.bool_(i == 0))) for i in range(4)]
+    assert (bool(obs[-1]["is_last"]), bool(obs[-1]["is_terminal"])) == (True, False)
+
+
+def test_actions_of_minecraft(minerl):
+    env = registry.make("minecraft_diamond")
+    world = minerl[-1]
+
+    def after(*numbers):
+        env.step(act(env, reset=np.bool_(True)))
+        world.actions.clear()
+        for number in numbers:
+            world.count = 0  # Nobody dies here.
+            env.step(act(env, action=np.int32(number)))
+        return world.actions
+
+    actions = minecraft.ACTIONS
+    attack, up = actions.index({"attack": 1}), actions.index({"camera": (-15.0, 0.0)})
+    jump = actions.index({"jump": 1, "forward": 1})
+    assert [x["attack"] for x in after(attack, *[0] * 35)] == [1] * 30 + [0] * 6
+    assert [x["jump"] for x in after(jump, *[0] * 12)] == [1] * 10 + [0] * 3
+    assert [float(x["camera"][0]) for x in after(*[up] * 6)] == [-15] * 4 + [0] * 2
+    (craft,) = after(actions.index({"nearbyCraft": "iron_pickaxe"}))
+    assert craft["nearbyCraft"] == "iron_pickaxe"
+    assert {craft[key] for key in ("place", "craft", "nearbySmelt", "equip")} == {"none"}
+
+
 @pytest.mark.parametrize(
     ("task", "words"),
     [
         ("procgen_coinrum", "procgen_coinrun"),
         ("dmlab_explore_goal_location_small", "dmlab_explore_goal_locations_small"),
+        ("minecraft_diamonds", "minecraft_diamond"),
         ("memmaze_10x10", "memmaze_11x11"),
         ("langroom_answer", "langroom_answer-only"),
         ("manipulation_reach_site", "manipulation_reach_site_vision"),
