@@ -190,7 +190,7 @@ class FakeEmbodiment:
         return {
             "pov": np.full((height, width, 3), self.count, np.uint8),
             "inventory": {
-                "log": np.array(int(2 <= self.count < 4)),
+                "log": logs,
                 "planks": 4 * (self.count > 3),
             },
             "equipped_items": {"mainhand": {"type": held}},
