@@ -125,7 +125,7 @@ def suites(config: Config) -> Iterator[Finding]:
             for module in suite.requires:
                 importlib.import_module(module)
         except Exception as error:  # Whatever a broken installation raises.
-            fix = f"pip install -e '.[{suite.extra}]'"
+            fix = f"pip install -e '.[{suite.extra}]'" if suite.extra else suite.hint
             yield Finding(f"{name}: {type(error).__name__}: {error}", fix, needed=False)
         else:
             yield Finding(name)
