@@ -30,14 +30,12 @@ def rollout(task, options, seed, steps, index=0):
     return found
 
 
-def assert_repeats_and_differs(task, options, key, steps=30):
+def assert_repeats_and_differs(task, key, steps=30):
     runs = [
-        np.stack([obs[key] for obs in rollout(task, options, seed, steps, index)])
-        for seed, index in ((3, 0), (3, 0), (4, 0), (3, 1))
+        np.stack([obs[key] for obs in rollout(task, {}, 3, steps, index)]) for index in (0, 0, 1)
     ]
     assert (runs[0] == runs[1]).all()
     assert (runs[0] != runs[2]).any()
-    assert (runs[0] != runs[3]).any()
 
 
 def test_memory_maze():
@@ -48,7 +46,7 @@ def test_memory_maze():
     assert report.violations == {}
     assert env.obs_space["image"].shape == (48, 48, 3)
     assert int(env.act_space["action"].high) == 6
-    assert_repeats_and_differs("memmaze_9x9", {}, "image", steps=5)
+    assert_repeats_and_differs("memmaze_9x9", "image", steps=5)
     with pytest.raises(EnvError, match="square"):
         registry.make("memmaze_9x9", {"size": (48, 64)})
 
@@ -62,7 +60,7 @@ def test_langroom():
     assert report.terminals == 0
     assert "log/image" in report.ranges
     assert "log/image" not in registry.make("langroom_echo").obs_space
-    assert_repeats_and_differs("langroom_echo", {}, "image")
+    assert_repeats_and_differs("langroom_echo", "image")
 
 
 def test_manipulation():
@@ -77,7 +75,7 @@ def test_manipulation():
     assert set(report.lengths) == {50}
     assert report.terminals == 0
     task = "manipulation_reach_site_features"
-    assert_repeats_and_differs(task, {}, "jaco_arm_joints_pos", steps=5)
+    assert_repeats_and_differs(task, "jaco_arm_joints_pos", steps=5)
 
 
 def test_manipulation_by_camera():
@@ -93,15 +91,24 @@ def test_manipulation_by_camera():
 def test_navix():
     pytest.importorskip("navix")
     env = registry.make("navix_Empty-5x5", {"length": 15})
-    report = check(env, steps=200)
+    report = check(env, steps=100)
     assert report.violations == {}
     assert max(report.lengths) == 15
-    assert 0 < report.terminals < len(report.lengths)
-    assert report.ranges["reward"].high == 1
+    assert report.terminals < len(report.lengths)
+    left, right, forward = range(3)
+    for _ in range(3):
+        env.step(act(env, reset=np.bool_(True)))
+        way = (forward, forward, right, forward, forward)
+        obs = [env.step(act(env, action=np.int32(step))) for step in way]
+        assert [float(x["reward"]) for x in obs] == [0, 0, 0, 0, 1]
+        assert [bool(x["is_terminal"]) for x in obs] == [False] * 4 + [True]
+        obs = [env.step(act(env, reset=np.bool_(i == 0), action=np.int32(left))) for i in range(16)]
+        assert [bool(x["is_last"]) for x in obs] == [False] * 15 + [True]
+        assert not obs[-1]["is_terminal"]
     picture = registry.make("navix_Navix-Empty-5x5-v0", {"view": "rgb", "size": (48, 64)})
     assert check(picture, steps=20).violations == {}
     assert picture.obs_space["image"].shape == (48, 64, 3)
-    assert_repeats_and_differs("navix_Empty-Random-6x6", {}, "vector")
+    assert_repeats_and_differs("navix_Empty-Random-6x6", "vector")
     with pytest.raises(UnknownTask, match="Navix-Nothing-v0"):
         registry.make("navix_Nothing")
     with pytest.raises(UnknownOption, match="symbolic"):

@@ -43,11 +43,11 @@ def test_check_command(folder):
     assert "violations 0" in text
     assert "lengths 7 to 7" in text
     rows = {line.split()[0]: line for line in text.splitlines() if line.strip()}
-    assert "(48, 64, 1)" in rows["wrist"]
+    assert "(16, 24, 1)" in rows["wrist"]
     assert "-1 to 1" in rows["depth"]
     assert "0 to 2" in rows["mode"]
     keys = [line.split()[1] for line in text.splitlines() if line.startswith("action ")]
-    assert keys == ["arm", "gear", "keys", "lamps", "hand_grip", "reset"]
+    assert sorted(keys) == ["arm", "gear", "hand_grip", "keys", "lamps", "reset"]
     assert "Unknown option 'lenght'" in start(
         folder, *check, "user_toy:Everything", "--lenght", "7", code=2
     )
@@ -55,14 +55,16 @@ def test_check_command(folder):
 
 def test_training_with_cameras_of_several_sizes_and_actions_of_every_kind(folder):
     logdir = folder / "run"
-    options = "--run.steps 160 --run.report_every -1 --run.parallel False --jax.debug False"
+    # One stage of convolutions, as the pictures are small, and as it compiles faster.
+    options = "--run.steps 120 --run.report_every -1 --run.parallel False --jax.debug False"
+    options += " --agent.enc.simple.mults 2 --agent.dec.simple.mults 2"
     start(
         folder,
         *(ROOT / "dreamerv3" / "main.py", "--configs", "debug", "--logdir", logdir),
         *("--task", "user_toy:Everything", "--env.custom.length", "7", *options.split()),
     )
     scores = [json.loads(x) for x in (logdir / "scores.jsonl").read_text().splitlines()]
-    assert len(scores) >= 16
+    assert len(scores) >= 12
     lines = [json.loads(x) for x in (logdir / "metrics.jsonl").read_text().splitlines()]
     metrics = {key: value for line in lines for key, value in line.items()}
     assert {x["episode/length"] for x in lines if "episode/length" in x} == {7}

@@ -34,19 +34,19 @@ class Choices(gymnasium.Env):
 class Everything(gymnasium.Env):
     """Cameras of different sizes, nested observations, and actions of every kind."""
 
-    def __init__(self, length=10, cameras=True):
+    def __init__(self, length=10):
         self.length = length
         views = {
-            "front": spaces.Box(0, 255, (64, 64, 3), np.uint8),
-            "wrist": spaces.Box(0, 255, (48, 64), np.uint8),
-            "depth": spaces.Box(-1, 1, (48, 64, 1), np.float64),
+            "front": spaces.Box(0, 255, (24, 24, 3), np.uint8),
+            "wrist": spaces.Box(0, 255, (16, 24), np.uint8),
+            "depth": spaces.Box(-1, 1, (16, 24, 1), np.float64),
         }
         self.observation_space = spaces.Dict(
             {
                 "body": spaces.Dict({"joints": spaces.Box(-np.inf, np.inf, (3,))}),
                 "mode": spaces.Discrete(3, start=5),
                 "switches": spaces.MultiBinary(2),
-                **(views if cameras else {}),
+                **views,
             }
         )
         self.action_space = spaces.Dict(
