@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dreamerv3.images import Group, group_images
+from embodied.core.config import ConfigError
 from embodied.core.space import Space
 from embodied.jax import layers as nn
 from embodied.jax import nj
@@ -46,11 +47,22 @@ class Decoder(nj.Module):
     stats: str = "float32"
 
     def __init__(self, obs_space: Mapping[str, Space]) -> None:
-        """Sort the observations into vectors and images; image sizes are those of the encoder."""
+        """Sort the observations into vectors and images; image sizes are those of the encoder.
+
+        Raises:
+          UnsupportedSpace: An image has a size that cannot be used.
+          ConfigError: The smallest map has no multiple of `bspace` channels.
+        """
         self.vectors = {k: s for k, s in obs_space.items() if len(s.shape) <= 2}
         self.images = {k: s for k, s in obs_space.items() if len(s.shape) == 3}
         self.depths = tuple(self.depth * mult for mult in self.mults)
         self.groups = group_images(obs_space, len(self.mults) - self.outer)
+        if self.groups and self.bspace and self.depths[-1] % self.bspace:
+            raise ConfigError(
+                f"Got {self.depths[-1]} channels of the decoder's smallest map, the last of mults "
+                f"times depth, expected a multiple of bspace, {self.bspace}; change one of them or "
+                "set agent.dec.simple.bspace to 0."
+            )
 
     def __call__(self, feat: Mapping[str, jax.Array]) -> dict[str, Output]:
         """Predict all observations from features ``deter`` [..., D] and ``stoch`` [..., S, C].

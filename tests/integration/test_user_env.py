@@ -57,7 +57,7 @@ def test_training_with_cameras_of_several_sizes_and_actions_of_every_kind(folder
     logdir = folder / "run"
     # One stage of convolutions, as the pictures are small, and as it compiles faster.
     options = "--run.steps 120 --run.report_every -1 --run.parallel False --jax.debug False"
-    options += " --agent.enc.simple.mults 2 --agent.dec.simple.mults 2"
+    options += " --agent.enc.simple.mults 4 --agent.dec.simple.mults 4"
     start(
         folder,
         *(ROOT / "dreamerv3" / "main.py", "--configs", "debug", "--logdir", logdir),

@@ -7,7 +7,7 @@ import pytest
 from dreamerv3.agent import Dreamer
 from dreamerv3.images import nearest_size, unit_range
 from dreamerv3.presets import Presets
-from embodied.core.config import Config
+from embodied.core.config import Config, ConfigError
 from embodied.core.outputs.png import encode_png
 from embodied.core.outputs.video import encode_mp4
 from embodied.core.space import Space
@@ -121,6 +121,12 @@ def test_small_floats_and_floats_without_bounds_are_refused():
     # Fewer stages make smaller images possible, as the message says.
     two = {"enc__simple__mults": (2, 4), "dec__simple__mults": (2, 4)}
     build({"camera": Space(np.float32, (32, 32, 3), 0, 1)}, **two)
+    with pytest.raises(ConfigError, match=r"Got 4 channels.*multiple of bspace, 8"):
+        build(
+            {"camera": Space(np.uint8, (32, 32, 3))},
+            enc__simple__mults=(2,),
+            dec__simple__mults=(2,),
+        )
 
 
 def test_images_are_scaled_by_their_bounds():
