@@ -56,7 +56,8 @@ def test_check_command(folder):
 def test_training_with_cameras_of_several_sizes_and_actions_of_every_kind(folder):
     logdir = folder / "run"
     # One stage of convolutions, as the pictures are small, and as it compiles faster.
-    options = "--run.steps 120 --run.report_every -1 --run.parallel False --jax.debug False"
+    options = "--run.steps 200 --run.train_ratio 32 --run.report_every -1"
+    options += " --run.parallel False --jax.debug False"
     options += " --agent.enc.simple.mults 4 --agent.dec.simple.mults 4"
     start(
         folder,
