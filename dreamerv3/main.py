@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import pathlib
+import signal
 import sys
 from collections.abc import Sequence
 
-if __name__ == "__main__":  # From a checkout, its packages are found without being installed.
+if __name__ == "__main__":
+    # Until the run takes care of it, Ctrl+C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # From a checkout, its packages are found without being installed.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from dreamerv3 import command_line
@@ -41,9 +46,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
-    except KeyboardInterrupt:
-        print("Stopped before the run began.", flush=True)
-        raise SystemExit(130) from None
 
 
 def run(config: Config) -> None:
@@ -62,5 +64,22 @@ def run(config: Config) -> None:
         )
 
 
+def program() -> None:
+    """Run `main` as the process that it is, for the console script.
+
+    After a signal, everything that has to be saved or closed has been, and the process ends without
+    taking the interpreter apart: native code that a signal has left in the middle of tracing a
+    function sometimes crashes then.
+    """
+    try:
+        main()
+    except SystemExit as error:
+        if not isinstance(error.code, int) or error.code <= 128:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(error.code)
+
+
 if __name__ == "__main__":
-    main()
+    program()
