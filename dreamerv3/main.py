@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 if __name__ == "__main__":
-    # Until the run takes care of it, Ctrl+C ends the process without a traceback.
+    # During the imports, Ctrl+C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # From a checkout, its packages are found without being installed.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
@@ -71,14 +71,20 @@ def program() -> None:
     taking the interpreter apart: native code that a signal has left in the middle of tracing a
     function sometimes crashes then.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()
+        return
+    except KeyboardInterrupt:  # Where no run takes care of it.
+        print("Stopped.", flush=True)
+        code = 128 + signal.SIGINT
     except SystemExit as error:
         if not isinstance(error.code, int) or error.code <= 128:
             raise
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(error.code)
+        code = error.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
