@@ -282,9 +282,10 @@ class Dreamer:
         batch, length = obs["is_first"].shape
         starts = min(config.imag_last or length, length)
         first = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
-        imagined, action = nj.stop_gradient(self._imagine)(sg(first))
-        first = first if config.ac_grads else sg(first)
-        x = jnp.concatenate([features(first)[:, None], sg(features(imagined))], 1)
+        x, action = nj.stop_gradient(self._imagine)(sg(first))
+        x = sg(x)
+        if config.ac_grads:
+            x = jnp.concatenate([features(first)[:, None], x[:, 1:]], 1)
         reward, cont, slow = nj.stop_gradient(self._evaluate)(sg(x))
         if config.imag_start == "replay":
             terminal = obs["is_terminal"][:, -starts:].reshape(-1)
@@ -309,18 +310,20 @@ class Dreamer:
         returns = imagined_loss.returns.reshape((*shape, -1))
         return ImaginationLoss(losses, returns, imagined_loss.metrics)
 
-    def _imagine(self, state: Arrays) -> tuple[Arrays, Arrays]:
-        """Follow the policy for H steps; return features [N, H, ...], actions [N, H+1, ...].
+    def _imagine(self, state: Arrays) -> tuple[jax.Array, Arrays]:
+        """Follow the policy for H steps; return features [N, H+1, F] and actions [N, H+1, ...].
 
         The action in the last state only fills the shape, since no loss reads it.
         """
 
-        def policy(state: Arrays) -> Arrays:
-            return {k: self.draw(dist) for k, dist in self.pol(features(state), 1).items()}
+        def policy(state: Arrays) -> tuple[Arrays, jax.Array]:
+            x = features(state)
+            return {k: self.draw(dist) for k, dist in self.pol(x, 1).items()}, x
 
         state = {k: state[k] for k in ("deter", "stoch")}
-        _, imagined, action = self.dyn.imagine(state, policy, self.config.imag_length)
-        return imagined, jax.tree.map(lambda x: jnp.concatenate([x, x[:, -1:]], 1), action)
+        last, action, x = self.dyn.imagine(state, policy, self.config.imag_length)
+        x = jnp.concatenate([x, features(last)[:, None]], 1)
+        return x, jax.tree.map(lambda x: jnp.concatenate([x, x[:, -1:]], 1), action)
 
     def _evaluate(self, x: jax.Array) -> tuple[jax.Array, jax.Array, Output]:
         """Predict reward, continuation and slow value of features [N, H+1, F]."""

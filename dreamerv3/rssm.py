@@ -141,29 +141,28 @@ class RSSM(nj.Module):
         return step(carry, inputs)
 
     def imagine(
-        self, carry: Carry, policy: Callable[[Carry], Carry], length: int
-    ) -> tuple[Carry, Carry, Carry]:
+        self, carry: Carry, policy: Callable[[Carry], tuple[Carry, Any]], length: int
+    ) -> tuple[Carry, Carry, Any]:
         """Predict ahead with actions from a policy (Algorithm C).
 
         Args:
           carry: States to start from, [N, ...].
-          policy: Maps a state to actions by key, [N, ...].
+          policy: Maps a state to actions by key, [N, ...], and to what is kept of the state.
           length: Number of steps H.
 
         Returns:
-          The last state, the features [N, H, ...] of the predicted states and the actions
-          [N, H, ...] that led to them.
+          The last state, and for the states before it the actions taken in them [N, H, ...] and
+          what was kept of them [N, H, ...].
         """
         weights = self._core_weights()
 
-        def step(carry: Carry, _: None) -> tuple[Carry, tuple[Carry, Carry]]:
-            action = policy(sg(carry))
-            carry, feat = self._imagine(carry, self._embed_action(action, weights), weights)
-            return carry, (feat, action)
+        def step(carry: Carry, _: None) -> tuple[Carry, tuple[Carry, Any]]:
+            action, kept = policy(carry)
+            embed = self._embed_action(action, weights)
+            return self._imagine(carry, embed, weights)[0], (action, kept)
 
         carry, outputs = nj.scan(step, carry, None, length=length)
-        feat, action = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), outputs)
-        return carry, feat, action
+        return carry, *jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), outputs)
 
     def imagine_actions(self, carry: Carry, action: Carry) -> tuple[Carry, Carry]:
         """Predict ahead with given actions [B, T, ...]; return the last state and features."""

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from embodied.jax.layers.functions import require_floating
 from embodied.jax.layers.layer import Affine
@@ -28,7 +29,8 @@ class Linear(Affine):
         """
         require_floating(x, f"Linear '{self.path}'")
         size = math.prod(self.units)
-        y = x @ self._kernel((x.shape[-1], size), x.dtype)
+        # As one matrix: the gradient of a kernel would sum over several axes, for which CPUs copy.
+        y = x.reshape((-1, x.shape[-1])) @ self._kernel((x.shape[-1], size), x.dtype)
         y = self._add_bias(y, size, (size,))
         return y.reshape((*x.shape[:-1], *self.units))
 
@@ -104,5 +106,9 @@ def to_block_major(x: jax.Array, blocks: int) -> jax.Array:
 
 
 def from_block_major(x: jax.Array) -> jax.Array:
-    """Lay out blocks [g, N, i] as features [N, g * i]."""
-    return x.swapaxes(0, 1).reshape((x.shape[1], -1))
+    """Lay out blocks [g, N, i] as features [N, g * i].
+
+    A concatenation instead of a transposition, since compilers for the CPU would fuse the latter
+    with what computes `x` and then evaluate that element by element.
+    """
+    return jnp.concatenate(list(x), -1)
