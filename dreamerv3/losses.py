@@ -88,15 +88,11 @@ def imagination_loss(
     adv = (returns - target[:, :-1]) / ret_scale
     adv_offset, adv_scale = advnorm(adv, update)
     normed_adv = sg((adv - adv_offset) / adv_scale)
-    logpi = sum(dist.logp(sg(action[key]))[:, :-1] for key, dist in policy.items())
-    entropies = {key: dist.entropy()[:, :-1] for key, dist in policy.items()}
-    policy_loss = weight[:, :-1] * -(logpi * normed_adv + actent * sum(entropies.values()))
+    policy_loss, entropies = _policy_loss(action, policy, normed_adv, actent)
 
     offset, scale = valnorm(returns, update)
     normed_target = (returns - offset) / scale
-    padded = jnp.concatenate([normed_target, jnp.zeros_like(returns[:, -1:])], 1)
-    value_loss = value.loss(sg(padded)) + slowreg * value.loss(sg(slow_value.pred()))
-    value_loss = weight[:, :-1] * value_loss[:, :-1]
+    value_loss = _critic_loss(value, slow_value, normed_target, slowreg)
 
     normed_ret = (returns - ret_offset) / ret_scale
     metrics = {
@@ -115,7 +111,7 @@ def imagination_loss(
         "ret_rate": (jnp.abs(normed_ret) >= 1.0).mean(),
         **_entropy_metrics(action, policy, entropies),
     }
-    losses = {"policy": policy_loss, "value": value_loss}
+    losses = {"policy": weight[:, :-1] * policy_loss, "value": weight[:, :-1] * value_loss}
     return ImaginationLoss(losses, returns, sg(metrics))
 
 
@@ -158,10 +154,27 @@ def replay_loss(
     last, term = jnp.asarray(last, jnp.float32), jnp.asarray(term, jnp.float32)
     returns = lambda_return(last, term, reward, boot, 1 - 1 / horizon, lam)
     offset, scale = valnorm(returns, update)
-    normed = (returns - offset) / scale
-    padded = jnp.concatenate([normed, jnp.zeros_like(returns[:, -1:])], 1)
+    loss = _critic_loss(value, slow_value, (returns - offset) / scale, slowreg)
+    return {"repval": (1 - last)[:, :-1] * loss}, returns
+
+
+def _policy_loss(
+    action: Mapping[str, jax.Array],
+    policy: Mapping[str, Output],
+    advantage: jax.Array,
+    actent: float,
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """REINFORCE with an entropy bonus (paper Eq. 6); the loss and entropies by key, [B*K, H]."""
+    logpi = sum(dist.logp(sg(action[key]))[:, :-1] for key, dist in policy.items())
+    entropies = {key: dist.entropy()[:, :-1] for key, dist in policy.items()}
+    return -(logpi * advantage + actent * sum(entropies.values())), entropies
+
+
+def _critic_loss(value: Output, slow_value: Output, target: jax.Array, slowreg: float) -> jax.Array:
+    """Likelihood of targets [N, H] and of what the slow critic predicts (paper Eq. 5), [N, H]."""
+    padded = jnp.concatenate([target, jnp.zeros_like(target[:, -1:])], 1)
     loss = value.loss(sg(padded)) + slowreg * value.loss(sg(slow_value.pred()))
-    return {"repval": (1 - last)[:, :-1] * loss[:, :-1]}, returns
+    return loss[:, :-1]
 
 
 def _entropy_metrics(
