@@ -1,5 +1,18 @@
 """The DreamerV3 agent and its command line.
 
-`main.py` runs experiments, `factories.py` builds their parts from a config, `agent.py` is the
-agent.
+`main.py` runs experiments, `scripts.py` are the loops that it can run, `factories.py` builds their
+parts from a config, `agent.py` is the agent. `dreamerv3.load_policy` loads a trained one.
 """
+
+from typing import Any
+
+__all__ = ["load_policy"]
+
+
+def __getattr__(name: str) -> Any:
+    # Importing the package stays cheap for env workers and the command line.
+    if name == "load_policy":
+        from dreamerv3.policy import load_policy
+
+        return load_policy
+    raise AttributeError(f"module 'dreamerv3' has no attribute '{name}'")

@@ -87,7 +87,12 @@ class Dreamer:
         shared = {"dtype": dtype, **stats}
         encoded = {k: v for k, v in self.obs_space.items() if k not in NOT_ENCODED}
         self.enc = nj.make("enc", encoder, encoded, **config.enc.simple, **shared)
-        self.dyn = nj.make("dyn", RSSM, self.act_space, self.draw, **config.dyn.rssm, **shared)
+        # The same parameters twice, as modules are told apart by their path: how the agent usually
+        # draws its latents, and how it does in deterministic evaluations.
+        self.dyn, self.dyn_mode = (
+            nj.make("dyn", RSSM, self.act_space, draw, **config.dyn.rssm, **shared)
+            for draw in (self.draw, mode)
+        )
         self.dec = nj.make("dec", decoder, encoded, **config.dec.simple, **shared)
 
         scalar, binary = Space(np.float32), Space(bool, (), 0, 2)
@@ -146,14 +151,15 @@ class Dreamer:
         Args:
           carry: Latent state and previous action.
           obs: Observations, [N, ...].
-          deterministic: Take the mode of the action instead of a sample.
+          deterministic: Take the modes of latents and actions instead of samples.
 
         Returns:
           The new carry, the actions [N, ...] and what is stored with the step.
         """
         state, previous = carry
         tokens = self.enc(obs, 1)
-        state, feat = self.dyn.observe_step(state, tokens, previous, obs["is_first"])
+        dyn = self.dyn_mode if deterministic else self.dyn
+        state, feat = dyn.observe_step(state, tokens, previous, obs["is_first"])
         policy = self.pol(features(feat), 1)
         draw = mode if deterministic else self.draw
         action = {key: draw(dist) for key, dist in policy.items()}

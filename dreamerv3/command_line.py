@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import datetime
 import os
+import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dreamerv3 import checks, help_text
+from dreamerv3 import checks, help_text, saved_run
 from dreamerv3.presets import Presets
 from embodied.core.config import Config, ConfigError, Scalar, Value, convert
 from embodied.core.flags import Flag, FlagError, Flags, split_flags
@@ -127,8 +128,16 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
     flags = split_flags(argv)
     names = _preset_names([flag for flag in flags if flag.name == "configs"])
     flags = [flag for flag in flags if flag.name != "configs"]
+    base, saved = presets.defaults, {}
     values, sources, notes = stack(presets, names)
-    config = presets.defaults.update(values)
+    if _last(flags, "script") == "eval_only":
+        flags, run = evaluated_run(flags)
+        saved = saved_run.saved_options(run) if run else {}
+        base, unknown = saved_run.adopt(base, saved, OPEN_SECTIONS)
+        notes += [f"Option '{key}' of {run} does not exist any more." for key in unknown]
+        saved = {key: value for key, value in saved.items() if key not in values}
+        sources |= dict.fromkeys(saved.keys() & base.flat.keys(), f"{run}")
+    config = base.update(values)
     for flag in flags:
         if flag.name in RENAMED:
             raise ConfigError(f"Option '{flag.name}' is now called '{RENAMED[flag.name]}'.")
@@ -141,7 +150,10 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
         config = config.update(report_length=length)
         sources["report_length"] = "limit by batch_length"
         notes.append(f"report_length is cut to {length}, all that a stored sequence has.")
-    config = config.update(logdir=expand(config.logdir))
+    logdir = expand(config.logdir)
+    if config.replica and config.jax.coordinator_address:
+        logdir = os.path.join(logdir, f"replica{config.replica}")
+    config = config.update(logdir=logdir)
     config = presets.check_choices(config)
     checks.check(config)
     try:
@@ -197,6 +209,34 @@ def stack(
     return values, sources, notes
 
 
+def evaluated_run(flags: Sequence[Flag]) -> tuple[list[Flag], pathlib.Path | None]:
+    """Find the run whose agent is evaluated, and where the results go.
+
+    Returns:
+      The flags, with `run.from_checkpoint` and `logdir` filled in, and the folder of the run; no
+      folder for an agent that acts at random.
+
+    Raises:
+      ConfigError: If no run is named, or it has no checkpoint.
+    """
+    source, logdir = _last(flags, "run.from_checkpoint"), _last(flags, "logdir")
+    if not source and _last(flags, "random_agent").lower() in ("true", "yes", "on", "1"):
+        return list(flags), None
+    source = source or logdir
+    if not source:
+        raise ConfigError(
+            "The script eval_only needs an agent: set --run.from_checkpoint to the folder of a "
+            "run, its 'ckpt' folder or one checkpoint."
+        )
+    run = saved_run.find_run(source)
+    if source == logdir or not logdir:
+        logdir = str(run / "eval" / "{timestamp}")
+    kept = [flag for flag in flags if flag.name not in ("run.from_checkpoint", "logdir")]
+    source = os.path.abspath(os.path.expanduser(source))
+    tokens = [f"--run.from_checkpoint={source}", f"--logdir={logdir}"]
+    return [*kept, *split_flags(tokens)], run
+
+
 def declare_arguments(config: Config, flags: Sequence[Flag]) -> Config:
     """Add the options of `OPEN_SECTIONS` that flags name, typed by what their value looks like.
 
@@ -214,6 +254,12 @@ def expand(logdir: str) -> str:
     """Fill in `{timestamp}` and the home folder, and make the path absolute."""
     now = datetime.datetime.now().strftime("%Y%m%dT%H%M%SF%f")
     return os.path.abspath(os.path.expanduser(logdir.replace("{timestamp}", now)))
+
+
+def _last(flags: Sequence[Flag], name: str) -> str:
+    """The last value that flags give to an option as a text, empty for none."""
+    values = [flag.values[-1] for flag in flags if flag.name == name and flag.values]
+    return values[-1] if values else ""
 
 
 def _preset_names(flags: Sequence[Flag]) -> list[str]:

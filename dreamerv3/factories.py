@@ -43,13 +43,15 @@ def make_env(config: Config, index: int, **overrides: Any) -> Env:
 
     Args:
       config: The whole config; the suite's part of `config.env` goes to the constructor.
-      index: Number of the environment, which gives it a seed of its own.
+      index: Number of the environment within this process, which gives it a seed of its own.
       **overrides: Arguments of the constructor that win over the config.
 
     Raises:
       EnvError: If the task cannot be made.
     """
     options = dict(config.env.get(registry.suite_of(config.task), {})) | overrides
+    if config.jax.coordinator_address:
+        index += config.replica * (config.run.envs + 1 + config.run.eval_envs)
 
     def construct() -> Env:
         return registry.make(config.task, options, seed=config.seed, index=index)
@@ -103,6 +105,11 @@ def wrap_env(env: Env) -> Env:
     return env
 
 
+def make_eval_env(config: Config, index: int) -> Env:
+    """Make an environment for evaluation, whose seed no training environment has."""
+    return make_env(config, config.run.envs + 1 + index)
+
+
 def make_spaces(config: Config) -> tuple[dict[str, Space], dict[str, Space]]:
     """Look up the spaces of the task as an agent sees them: no `log/` keys, no `reset`.
 
@@ -119,8 +126,12 @@ def make_spaces(config: Config) -> tuple[dict[str, Space], dict[str, Space]]:
     return obs_space, act_space
 
 
-def make_agent(config: Config) -> Agent:
+def make_agent(config: Config, policy_batch: int = 0) -> Agent:
     """Make the agent for the spaces of the task, compiled and ready to act and learn.
+
+    Args:
+      config: The whole config.
+      policy_batch: Environments that act together, by default all.
 
     Raises:
       EnvError: If the task cannot be made.
@@ -132,7 +143,24 @@ def make_agent(config: Config) -> Agent:
     from dreamerv3.agent import Dreamer
     from embodied.jax.agent import JaxAgent
 
-    return JaxAgent(Dreamer, obs_space, act_space, agent_config(config))
+    options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
+    return JaxAgent(Dreamer, obs_space, act_space, options)
+
+
+def make_acting_agent(config: Config) -> Agent:
+    """Make an agent that acts with loaded parameters, or at random, but cannot learn.
+
+    At random, it stores zeros for the latents that an agent which learns from it will want.
+    Arguments and errors are those of `make_agent`.
+    """
+    obs_space, act_space = make_spaces(config)
+    from dreamerv3.agent import Dreamer
+    from embodied.jax.actor import ActingAgent
+
+    agent = ActingAgent(Dreamer, obs_space, act_space, agent_config(config))
+    if config.random_agent:
+        return RandomAgent(obs_space, act_space, config.seed, agent.ext_space)
+    return agent
 
 
 def agent_config(config: Config) -> Config:
@@ -166,15 +194,20 @@ def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
         chunksize=config.replay.chunksize,
         online=config.replay.online,
         selector=make_selector(config),
-        seed=config.seed,
+        seed=data_seed(config),
         name=folder,
         continue_streams=True,  # A resumed run begins with a reset of every environment.
     )
 
 
+def data_seed(config: Config) -> int:
+    """Seed of what this process draws from its own data."""
+    return config.seed + 7919 * config.replica
+
+
 def make_selector(config: Config) -> Selector:
     """Make what draws the windows: uniform, or a mixture by `replay.fracs` (row 5.5)."""
-    seed, options = config.seed, config.replay
+    seed, options = data_seed(config), config.replay
     if options.fracs.uniform == 1:
         return Uniform(seed)
     prio = {**options.prio, "initial": float(options.prio.initial)}
@@ -196,7 +229,7 @@ def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
     """
     train = mode == "train"
     return Consec(
-        Stateless(functools.partial(replay.sample, config.batch_size, mode)),
+        Stateless(functools.partial(replay.sample, config.batch_size // config.replicas, mode)),
         length=config.batch_length if train else config.report_length,
         consec=config.consec_train if train else config.consec_report,
         prefix=config.replay_context,
@@ -207,14 +240,19 @@ def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
 def make_args(config: Config) -> Config:
     """Gather the options of the training loop: those of `run` and the shared ones."""
     shared = {key: config[key] for key in SHARED}
-    return Config(
-        {
-            **config.run,
-            **shared,
-            "timer": config.logger.timer,
-            "replay_strict": config.replay.strict,
-        }
-    )
+    options = {
+        # What a process does of the updates that several make together.
+        "batch_size": config.batch_size // config.replicas,
+        "clock_addr": config.clock_addr,
+        "clock_port": config.clock_port,
+        "coordinator_address": config.jax.coordinator_address,
+        "eval": config.eval,
+        "fps": config.logger.fps,
+        "ipv6": config.ipv6,
+        "replay_strict": config.replay.strict,
+        "timer": config.logger.timer,
+    }
+    return Config({**config.run, **shared, **options})
 
 
 def make_logger(config: Config) -> Logger:

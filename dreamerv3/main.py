@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import pathlib
@@ -36,10 +35,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s")
     config = command_line.resolve(argv)
     # Only a command line that makes sense has to wait for JAX.
-    from embodied.jax.platform import PlatformError, choose_platform, describe_platform
+    from embodied.jax.platform import (
+        PlatformError,
+        choose_platform,
+        describe_platform,
+        join_hosts,
+    )
 
     try:
         options = config.jax
+        join_hosts(options.coordinator_address, config.replica, config.replicas)
         platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
         print(describe_platform(platform, options.platform), flush=True)
         run(config)
@@ -50,18 +55,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(config: Config) -> None:
     """Claim the logdir and run the script."""
-    from dreamerv3 import factories
-    from embodied.run.train import train
+    from dreamerv3 import scripts
 
     with claimed(config), announced(config):
-        train(
-            functools.partial(factories.make_agent, config),
-            functools.partial(factories.make_replay, config, "replay"),
-            factories.EnvMaker(config),
-            functools.partial(factories.make_stream, config),
-            functools.partial(factories.make_logger, config),
-            factories.make_args(config),
-        )
+        scripts.start(config)
 
 
 def program() -> None:

@@ -92,3 +92,15 @@ def _color(index: int, channels: int) -> jax.Array:
     if channels < 3:
         return jnp.full((channels,), 255 if index else 127, jnp.uint8)
     return jnp.zeros((channels,), jnp.uint8).at[index].set(255).at[3:].set(255)
+
+
+def predict(model: Dreamer, carry: tuple[Arrays, Arrays], actions: Arrays) -> Arrays:
+    """Decoded predictions for given actions; see `dreamerv3.policy.Policy.imagine`."""
+    state, _ = carry
+    _, feat = model.dyn.imagine_actions(state, actions)
+    x = jnp.concatenate([feat["deter"], feat["stoch"].reshape((*feat["deter"].shape[:-1], -1))], -1)
+    predicted = {key: dist.pred() for key, dist in model.dec(feat).items()}
+    for key in model.dec.images:
+        if model.obs_space[key].discrete:
+            predicted[key] = jnp.round(255 * predicted[key]).astype(jnp.uint8)
+    return {**predicted, "reward": model.rew(x, 2).pred(), "continue": model.con(x, 2).prob(1)}

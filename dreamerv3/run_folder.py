@@ -24,7 +24,7 @@ SHOWN_PARAMS = 5
 #: Options that may change when a run is continued. Options of suites that the task is not from may,
 #: too.
 CHANGEABLE = re.compile(
-    r"logdir|method|script|replicas?|clock_addr|clock_port|ipv6|errfile|report_length|consec_report"
+    r"logdir|method|script|replicas?|clock_addr|clock_port|ipv6|report_length|consec_report"
     r"|(logger|eval|jax)\..*|run\.(?!train_ratio$).*|replay\.(size|chunksize|prefetch)"
     r"|agent\.report(_gradnorms)?"
 )

@@ -15,23 +15,20 @@ from embodied.core.interfaces import Agent, Batch, Stream
 from embodied.core.space import Space
 from embodied.core.streams import Prefetch
 from embodied.jax import nj
-from embodied.jax.allocator import reuse_large_buffers
-from embodied.jax.compiled import CompiledFunction
+from embodied.jax.actor import Actor
+from embodied.jax.compiled import Compiler
 from embodied.jax.guard import Guard
-from embodied.jax.platform import (
-    PlatformError,
-    choose_platform,
-    compute_dtype,
-    enable_compilation_cache,
-    pick_devices,
+from embodied.jax.platform import pick_devices, start_platform
+from embodied.jax.sharding import DEFAULT_RULES, DeviceMesh
+from embodied.jax.transfer import (
+    from_device,
+    own_part,
+    param_difference,
+    policy_params,
+    random_seed,
 )
-from embodied.jax.transfer import from_device, param_difference, policy_params
 
-INIT, POLICY, TRAIN, REPORT = range(4)
-FAST_COMPILATION = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-}
+INIT, TRAIN, REPORT = 0, 2, 3
 
 
 class Model(Protocol):
@@ -63,7 +60,7 @@ class Model(Protocol):
 
 
 class JaxAgent(Agent):
-    """Runs a model on one device behind the `Agent` interface.
+    """Runs a model on one or several devices behind the `Agent` interface.
 
     The functions of the model are compiled when the agent is made. Training never waits for the
     device: what a call to `train` computes is returned by the next one. Every call gets its own
@@ -93,34 +90,29 @@ class JaxAgent(Agent):
         """
         self.config = config
         options = config.jax
-        platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
-        enable_compilation_cache(options.cache)
-        if platform == "cpu":
-            reuse_large_buffers()
-        self._device = _only_device(platform, options.train_devices, "train_devices")
-        self._policy_device = _only_device(platform, options.policy_devices, "policy_devices")
-        dtype = compute_dtype(options.compute_dtype, platform)
+        platform, dtype = start_platform(options)
+        self._mesh = _mesh(platform, options, "train")
+        self._mesh.check_rows(config.batch_size, "batch_size")
+        self._policy_mesh = _mesh(platform, options, "policy")
+        self._policy_mesh.check_rows(config.policy_batch, "run.envs")
         self.obs_space, self.act_space = dict(obs_space), dict(act_space)
         self.model = model(self.obs_space, self.act_space, config, dtype)
         self._lock = threading.Lock()
-        self._counters = {"policy": 0, "train": 0, "report": 0}
+        self._counters = {"train": 0, "report": 0}
         self._pending: tuple[Any, Any] | None = None
         self._guard = Guard(config.nonfinite)
         self._params = self._init_params()
-        self._policy_params = self._copy_for_policy()
-        compiled = functools.partial(
-            CompiledFunction,
-            enabled=options.jit,
-            options=FAST_COMPILATION if options.debug and platform == "cpu" else None,
-            debug_nans=options.debug,
+        compiled = Compiler(options, platform)
+        self._actor = Actor(
+            self.model, self.obs_space, self._policy_mesh, compiled, config.seed, self._lock
         )
-        self._act = {
-            deterministic: compiled(functools.partial(self._run_policy, deterministic), (2,))
-            for deterministic in (False, True)
-        }
+        self._update_policy()
+        rows, copies = self._mesh.rows, self._mesh.replicated
+        layout = {path: value.sharding for path, value in self._params.items()}
         # The guard looks at training, where it can name the loss term.
-        self._train = compiled(self._run_train, (0, 2), debug_nans=False)
-        self._report = compiled(self._run_report, (2,))
+        outputs = (layout, rows, rows, copies)
+        self._train = compiled(self._run_train, (0, 2), outputs, debug_nans=False)
+        self._report = compiled(self._run_report, (2,), (rows, copies))
         self._compile()
 
     @property
@@ -132,19 +124,19 @@ class JaxAgent(Agent):
     def params(self) -> dict[str, np.ndarray]:
         """A copy of all state of the model by path, optimizer and normalizers included."""
         with self._lock:
-            return from_device(self._params)
+            return from_device(self._mesh.gather(self._params))
 
     def init_policy(self, batch_size: int) -> Any:
         """Return the policy carry for N environments."""
-        return jax.device_put(self._call(self.model.init_policy, batch_size), self._policy_device)
+        return self._actor.initial(batch_size)
 
     def init_train(self, batch_size: int) -> Any:
         """Return the training carry for B rows."""
-        return jax.device_put(self._call(self.model.init_train, batch_size), self._device)
+        return self._mesh.put_rows(nj.pure(self.model.init_train)({}, batch_size)[1])
 
     def init_report(self, batch_size: int) -> Any:
         """Return the report carry for B rows."""
-        return jax.device_put(self._call(self.model.init_report, batch_size), self._device)
+        return self._mesh.put_rows(nj.pure(self.model.init_report)({}, batch_size)[1])
 
     def policy(self, carry: Any, obs: Batch, mode: str = "train") -> tuple[Any, Batch, Batch]:
         """Act on one observation per environment.
@@ -152,12 +144,10 @@ class JaxAgent(Agent):
         Args:
           carry: What the call before returned; it is consumed.
           obs: Observations [N, ...]; keys that the agent does not know are ignored.
-          mode: ``train``, ``eval`` or ``report`` sample; ``deterministic`` takes the mode.
+          mode: ``train``, ``eval`` or ``report`` sample; ``deterministic`` takes the modes of
+            actions and latents.
         """
-        obs = {key: obs[key] for key in self.obs_space}
-        act = self._act[mode == "deterministic"]
-        carry, action, outs = act(self._policy_params, self._seed(POLICY, "policy"), carry, obs)
-        return carry, *from_device((action, outs))
+        return self._actor(carry, obs, mode)
 
     def train(self, carry: Any, data: Batch) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Take one gradient step on a batch of `stream`; outputs are those of the call before.
@@ -168,7 +158,7 @@ class JaxAgent(Agent):
         seed, update = self._seed(TRAIN, "train"), self._counters["train"]
         with self._lock:
             self._params, carry, *results = self._train(self._params, seed, carry, data)
-            self._policy_params = self._copy_for_policy()
+            self._update_policy()
         previous, self._pending = self._pending, tuple(results)
         outs, metrics = from_device(previous) if previous else ({}, {})
         if previous and not self._guard.check(update - 1, metrics):
@@ -199,11 +189,11 @@ class JaxAgent(Agent):
     def save(self) -> dict[str, Any]:
         """Return parameters and counters, and what the last training step has yet to return."""
         with self._lock:
-            params, pending = from_device((self._params, self._pending))
+            params, pending = from_device((self._mesh.gather(self._params), self._pending))
         if pending and not self._guard.skips:
             # What is saved is sound, even if the last update has not been looked at yet.
             self._guard.check(self._counters["train"], pending[1])
-        counters = {**self._counters, "skipped": self._guard.skipped}
+        counters = {**self._actor.calls, **self._counters, "skipped": self._guard.skipped}
         return {"params": params, "counters": counters, "pending": pending}
 
     def load(self, data: Mapping[str, Any], regex: str | None = None) -> None:
@@ -224,11 +214,15 @@ class JaxAgent(Agent):
                 f"Use the configuration that it was made with, or load a part of it by pattern."
             )
         with self._lock:
-            self._params = {**self._params, **jax.device_put(loaded, self._device)}
-            self._policy_params = self._copy_for_policy()
+            layout = {path: self._params[path].sharding for path in loaded}
+            self._params = {**self._params, **jax.device_put(loaded, layout)}
+            self._update_policy()
             if regex is None:
-                self._counters.update(data["counters"])
-                self._guard.skipped = self._counters.pop("skipped")
+                counters = dict(data["counters"])
+                self._guard.skipped = counters.pop("skipped", 0)
+                for kind in self._actor.calls:
+                    self._actor.calls[kind] = counters.pop(kind, 0)
+                self._counters.update(counters)
                 self._pending = data["pending"] and tuple(data["pending"])
 
     def _init_params(self) -> dict[str, jax.Array]:
@@ -240,32 +234,27 @@ class JaxAgent(Agent):
             run = lambda data: self.model.train(self.model.init_train(rows), data)  # noqa: E731
             return nj.init(run)({}, data, seed=seed)
 
-        seed = np.random.default_rng([self.config.seed, INIT]).integers(0, 2**32, 2, np.uint32)
-        return jax.device_put(jax.jit(create)(seed, data), self._device)
+        seed = random_seed(self.config.seed, INIT)
+        rules = getattr(self.model, "partition_rules", DEFAULT_RULES)
+        layout = self._mesh.params(jax.eval_shape(create, seed, data), rules)
+        return jax.jit(create, out_shardings=layout)(seed, data)
 
     def _compile(self) -> None:
         """Compile the functions side by side for the shapes that the configuration implies."""
-        config, rows = self.config, self.config.batch_size
+        config, rows = self.config, self.config.batch_size // jax.process_count()
         jobs = []
         for fn, carry, length in (
             (self._train, self.init_train(rows), config.batch_length),
             (self._report, self.init_report(rows), config.report_length),
         ):
-            data = self._example(rows, length + config.replay_context)
-            jobs.append((fn, (self._params, np.zeros(2, np.uint32), carry, data)))
-        envs, example = config.policy_batch, self._example(config.policy_batch)
-        obs = {key: example[key] for key in self.obs_space}
-        args = (self._policy_params, np.zeros(2, np.uint32), self.init_policy(envs), obs)
-        jobs.append((self._act[False], args))
+            data = self._mesh.put_rows(self._example(rows, length + config.replay_context))
+            args = (self._params, np.zeros(2, np.uint32), carry, data)
+            jobs.append(functools.partial(fn.compile, *args))
+        if config.jax.enable_policy:
+            jobs.append(functools.partial(self._actor.compile, config.policy_batch))
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            for job in [pool.submit(fn.compile, *args) for fn, args in jobs]:
+            for job in [pool.submit(job) for job in jobs]:
                 job.result()
-
-    def _run_policy(
-        self, deterministic: bool, params: Any, seed: Any, carry: Any, obs: Any
-    ) -> tuple[Any, Any, Any]:
-        fn = nj.pure(self.model.policy)
-        return fn(params, carry, obs, deterministic, seed=seed)[1]
 
     def _run_train(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, ...]:
         changed, outs = nj.pure(self.model.train)(params, carry, data, seed=seed, modify=True)
@@ -277,27 +266,26 @@ class JaxAgent(Agent):
     def _run_report(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, Any]:
         return nj.pure(self.model.report)(params, carry, data, seed=seed, ignore=True)[1]
 
-    def _call(self, fn: Callable[..., Any], *args: Any) -> Any:
-        return nj.pure(fn)({}, *args)[1]
-
-    def _copy_for_policy(self) -> dict[str, jax.Array]:
-        """Parameters for acting: shared on the same device, else copied in the background."""
+    def _update_policy(self) -> None:
+        """Give the actor the parameters: shared on the same device, else copied meanwhile."""
+        if not self.config.jax.enable_policy:
+            return
         params = policy_params(self._params, self.model.policy_keys)
-        if self._policy_device == self._device:
-            return params
-        return jax.device_put(params, self._policy_device)
+        if len(self._mesh.devices) > 1 or self._mesh.devices != self._policy_mesh.devices:
+            whole = {key: own_part(value) for key, value in self._mesh.gather(params).items()}
+            params = jax.device_put(whole, self._policy_mesh.replicated)
+        self._actor.params = params
 
     def _seed(self, kind: int, name: str) -> np.ndarray:
         self._counters[name] += 1
-        rng = np.random.default_rng([self.config.seed, kind, self._counters[name]])
-        return rng.integers(0, 2**32, 2, np.uint32)
+        return random_seed(self.config.seed, kind, self._counters[name])
 
     def _to_device(self, batch: Batch) -> Any:
         spaces = self._spaces
         missing = sorted(spaces.keys() - batch.keys())
         if missing:
             raise KeyError(f"The batch lacks the keys {missing}; it has {sorted(batch)}.")
-        return jax.device_put({key: batch[key] for key in spaces}, self._device)
+        return self._mesh.put_rows({key: batch[key] for key in spaces})
 
     @property
     def _spaces(self) -> dict[str, Space]:
@@ -308,10 +296,15 @@ class JaxAgent(Agent):
         return {k: np.zeros((*batch, *v.shape), v.dtype) for k, v in self._spaces.items()}
 
 
-def _only_device(platform: str, indices: Any, option: str) -> jax.Device:
-    devices = pick_devices(platform, indices, option)
-    if len(devices) != 1:
-        raise PlatformError(
-            f"Got jax.{option}={list(indices)}, but this version runs on one device; name one."
-        )
-    return devices[0]
+def _mesh(platform: str, options: Any, use: str) -> DeviceMesh:
+    option, indices = f"{use}_devices", options[f"{use}_devices"]
+    if use == "policy":
+        devices = pick_devices(platform, indices, option)
+        return DeviceMesh(devices, (-1, 1, 1), "jax.policy_devices")
+    # Every process acts by itself, but all learn together.
+    devices = [
+        device
+        for process in range(jax.process_count())
+        for device in pick_devices(platform, indices, option, process)
+    ]
+    return DeviceMesh(devices, options.train_mesh, "jax.train_mesh")

@@ -7,6 +7,10 @@ import jax
 import jax.numpy as jnp
 
 Signature = tuple[Any, ...]
+FAST_COMPILATION = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 
 
 class CompiledFunction:
@@ -23,6 +27,7 @@ class CompiledFunction:
         enabled: bool = True,
         options: dict[str, Any] | None = None,
         debug_nans: bool = False,
+        layout: Any = None,
     ) -> None:
         """Wrap `fn`.
 
@@ -32,9 +37,11 @@ class CompiledFunction:
           enabled: Whether to compile at all; else `fn` runs operation by operation.
           options: Options of the compiler.
           debug_nans: Whether outputs that are not a number are an error.
+          layout: Shardings of the outputs, one for each or for a whole part of them; None leaves
+            them to the compiler.
         """
         self._fn = fn
-        self._jitted = jax.jit(fn, donate_argnums=donate)
+        self._jitted = jax.jit(fn, donate_argnums=donate, out_shardings=layout)
         self._enabled = enabled
         self._options = options
         self._debug_nans = debug_nans
@@ -64,6 +71,35 @@ class CompiledFunction:
         if signature not in self._compiled:
             self.compile(*args)
         return self._compiled[signature](*args)
+
+
+class Compiler:
+    """Makes compiled functions that follow the options of `jax`."""
+
+    def __init__(self, options: Any, platform: str) -> None:
+        """Take over the options.
+
+        Args:
+          options: The section `jax` of the configuration.
+          platform: The platform that was chosen.
+        """
+        self._enabled = options.jit
+        self._debug = options.debug
+        self._options = FAST_COMPILATION if options.debug and platform == "cpu" else None
+
+    def __call__(
+        self,
+        fn: Callable[..., Any],
+        donate: tuple[int, ...],
+        layout: Any = None,
+        debug_nans: bool = True,
+    ) -> CompiledFunction:
+        """Wrap a function; see `CompiledFunction` for the arguments.
+
+        With `debug_nans`, outputs are checked where the option `debug` asks for it.
+        """
+        check = self._debug and debug_nans
+        return CompiledFunction(fn, donate, self._enabled, self._options, check, layout)
 
 
 def _signature(tree: Any) -> Signature:

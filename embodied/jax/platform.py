@@ -2,8 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import jax
+
+from embodied.jax.allocator import reuse_large_buffers
 
 PLATFORMS = ("auto", "cpu", "cuda", "tpu", "gpu", "rocm")
 ACCELERATORS = ("gpu", "tpu")
@@ -43,8 +46,46 @@ def choose_platform(name: str = "auto", prealloc: bool = True, mock_devices: int
             f"{jax.default_backend()!r}; use --jax.platform auto or install jax with support for "
             f"it."
         ) from error
-    jax.config.update("jax_default_device", devices[0])
+    # Of several processes, each only reaches its own.
+    jax.config.update("jax_default_device", jax.local_devices(backend=name)[0])
     return devices[0].platform
+
+
+def join_hosts(address: str, replica: int, replicas: int) -> None:
+    """Let several processes compute together; call it before anything else uses JAX.
+
+    Args:
+      address: Of process 0, as `host:port`; empty to stay alone.
+      replica: Number of this process.
+      replicas: Number of processes.
+    """
+    if address:
+        jax.distributed.initialize(address, replicas, replica)
+
+
+def start_platform(options: Any) -> tuple[str, str]:
+    """Choose the platform and set up JAX on it.
+
+    Args:
+      options: The section `jax` of the configuration.
+
+    Returns:
+      The names of the platform and of the compute dtype.
+
+    Raises:
+      PlatformError: The platform is not there, or has another number of devices than expected.
+    """
+    platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
+    enable_compilation_cache(options.cache)
+    if platform == "cpu":
+        reuse_large_buffers()
+    count = len(jax.local_devices(backend=platform))
+    if options.expect_devices not in (0, count):
+        raise PlatformError(
+            f"Got jax.expect_devices={options.expect_devices}, but there are {count} {platform} "
+            "devices; change the number or set it to 0 to take any."
+        )
+    return platform, compute_dtype(options.compute_dtype, platform)
 
 
 def compute_dtype(name: str, platform: str) -> str:
@@ -84,13 +125,21 @@ def describe_platform(platform: str, asked: str) -> str:
     return f"JAX runs on {platform} ({kind}): {reason}."
 
 
-def pick_devices(platform: str, indices: Sequence[int], option: str) -> list[jax.Device]:
+def pick_devices(
+    platform: str, indices: Sequence[int], option: str, process: int | None = None
+) -> list[jax.Device]:
     """Return the devices with the given indices.
+
+    Args:
+      platform: Name of the platform.
+      indices: Positions among the devices of a process.
+      option: Name of the option, for the message.
+      process: Number of the process; by default this one.
 
     Raises:
       PlatformError: There are fewer devices than that.
     """
-    devices = jax.devices(platform)
+    devices = jax.local_devices(process, platform)
     missing = [index for index in indices if index >= len(devices)]
     if missing:
         raise PlatformError(

@@ -14,6 +14,23 @@ _REWARD_CHANGE = 0.01
 _MAX_FRAMES = 1000
 
 
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """A finished episode.
+
+    Attributes:
+      worker: Index of its environment.
+      score: Sum of the rewards.
+      length: Agent steps, the reset not counted.
+      videos: Pictures by key, [T, H, W, channels], if the episode was filmed.
+    """
+
+    worker: int
+    score: float
+    length: int
+    videos: dict[str, np.ndarray]
+
+
 @dataclasses.dataclass
 class _Episode:
     """What is known of an unfinished episode."""
@@ -55,7 +72,7 @@ class EpisodeLogger:
           picture_every: Episodes of worker 0 per filmed one; 0 for no videos.
           timeout: Seconds after which an episode is forgotten whose worker has gone silent; 0
             for never, as in scripts where all workers wait for each other.
-          prefix: Put in front of `episode/`, for example `eval_`.
+          prefix: Put in front of `episode/`, for example `eval/`.
         """
         self._logger = logger
         self._picture_every = picture_every
@@ -66,15 +83,19 @@ class EpisodeLogger:
         self._started: dict[int, int] = {}
         self.finished = 0
 
-    def __call__(self, transition: Mapping[str, np.ndarray], worker: int) -> None:
-        """Take in one transition of a worker: reward [], flags [], and whatever else it holds."""
+    def __call__(self, transition: Mapping[str, np.ndarray], worker: int) -> Episode | None:
+        """Take in one transition of a worker: reward [], flags [], and whatever else it holds.
+
+        Returns:
+          The episode that ends with the transition, if one does.
+        """
         now = time.monotonic()
         self._forget_silent(now)
         if transition["is_first"]:
             self._episodes[worker] = self._start(worker, now)
         episode = self._episodes.get(worker)
         if episode is None:
-            return
+            return None
         episode.touched = now
         _add_reward(episode, float(transition["reward"]))
         for key, value in transition.items():
@@ -84,8 +105,11 @@ class EpisodeLogger:
                 frames = episode.pictures.setdefault(key, [])
                 if len(frames) < _MAX_FRAMES:
                     frames.append(np.array(value))
-        if transition["is_last"]:
-            self._finish(self._episodes.pop(worker))
+        return self._finish(worker) if transition["is_last"] else None
+
+    def forget(self) -> None:
+        """Drop unfinished episodes, because the environments start anew."""
+        self._episodes.clear()
 
     def stats(self) -> dict[str, np.ndarray]:
         """Return the statistics of the episodes that ended since the last call."""
@@ -116,7 +140,8 @@ class EpisodeLogger:
         every = self._picture_every
         return _Episode(bool(worker == 0 and every and number % every == 0), now)
 
-    def _finish(self, episode: _Episode) -> None:
+    def _finish(self, worker: int) -> Episode:
+        episode = self._episodes.pop(worker)
         length = episode.steps - 1
         result = {"score": episode.score, "length": length}
         self._logger.add(result, prefix=f"{self._prefix}episode")
@@ -126,8 +151,10 @@ class EpisodeLogger:
         for key, (count, total, maximum) in episode.logs.items():
             self._stats.add({f"{key}/avg": total / count, f"{key}/max": maximum})
             self._stats.add(f"{key}/sum", total)
-        for key, frames in episode.pictures.items():
-            self._stats.add(f"policy_{key}", np.stack(frames), "last")
+        videos = {key: np.stack(frames) for key, frames in episode.pictures.items()}
+        for key, video in videos.items():
+            self._stats.add(f"policy_{key}", video, "last")
+        return Episode(worker, episode.score, length, videos)
 
     def _forget_silent(self, now: float) -> None:
         if self._timeout > 0:

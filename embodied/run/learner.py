@@ -1,6 +1,6 @@
 """Decides when to learn, and does it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from embodied.core.aggregate import Agg
@@ -12,6 +12,7 @@ from embodied.core.replay.replay import Replay
 from embodied.core.timer import Timer
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.progress import Progress, Rate
+from embodied.run.replicas import Replicas
 from embodied.run.stop import StopSignals
 
 
@@ -62,11 +63,12 @@ class Learner:
         self._started = False
         self._due = 0
         self._train_carry = agent.init_train(args.batch_size)
-        self._report_carry = agent.init_report(args.batch_size)
+        self._report_carries: dict[str, Any] = {}
+        self._several = False
         self._metrics = Agg()
         self._rate = Rate()
         self._logged = (0, 0)
-        self._should_report = Clock(args.report_every)
+        self._should_report: Callable[[], bool] = Clock(args.report_every)
 
     def __call__(self, step: int) -> None:
         """Make the updates that are due.
@@ -98,6 +100,21 @@ class Learner:
             self._due -= 1
             self._progress.on_update(step)
 
+    def share_clock(self, replicas: Replicas) -> None:
+        """Report when all processes do that train together."""
+        self._should_report = replicas.shared("report", self._should_report)
+        self._several = replicas.several
+
+    def update(self, step: int) -> None:
+        """Make one update, where something else than this object knows that it is due.
+
+        Args:
+          step: Agent steps so far; the schedule of later calls begins there.
+        """
+        self._update()
+        self._ratio = Ratio(self._args.train_ratio / self.needed)
+        self._progress.on_update(step)
+
     @property
     def ready(self) -> bool:
         """Whether there is enough to learn from."""
@@ -115,15 +132,23 @@ class Learner:
         """Whether it is time for a report; asking starts the next period."""
         return self.ready and self._should_report()
 
-    def report(self) -> dict[str, Any]:
-        """Ask the agent what it believes about some batches; return the metrics."""
+    def report(self, stream: Stream | None = None, prefix: str = "report") -> dict[str, Any]:
+        """Ask the agent what it believes about some batches; return the metrics.
+
+        Args:
+          stream: Batches, by default those of the replay for training.
+          prefix: Put in front of the metrics; batches of one prefix continue each other.
+        """
         metrics = Agg()
+        stream = stream or self._report_stream
+        carry = self._report_carries.pop(prefix, None)
+        carry = self._agent.init_report(self._args.batch_size) if carry is None else carry
         with self._heartbeat.activity("making a report"), self._timer.section("report"):
             for _ in range(self._args.report_batches * self._args.consec_report):
-                batch = self._next(self._report_stream)
-                self._report_carry, result = self._agent.report(self._report_carry, batch)
+                carry, result = self._agent.report(carry, self._next(stream))
                 metrics.add(result)
-        return metrics.result(prefix="report")
+        self._report_carries[prefix] = carry
+        return metrics.result(prefix=prefix)
 
     def metrics(self, step: int) -> dict[str, Any]:
         """Return the training metrics since the last call.
@@ -147,7 +172,8 @@ class Learner:
             "started": self._started,
             "due": self._due,
             "updates": self.updates,
-            "carries": (self._train_carry, self._report_carry),
+            # Processes that train together only have parts of them.
+            "carries": None if self._several else (self._train_carry, self._report_carries),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -156,12 +182,16 @@ class Learner:
         self._started = state["started"]
         self._due = state["due"]
         self.updates = state["updates"]
-        train_carry, report_carry = state["carries"]
+        if state["carries"] is None or self._several:
+            return
+        train_carry, report_carries = state["carries"]
         # Other shapes or precisions mean other options or hardware, where sequences start anew.
         if same_layout(train_carry, self._train_carry):
             self._train_carry = train_carry
-        if same_layout(report_carry, self._report_carry):
-            self._report_carry = report_carry
+        fresh = self._agent.init_report(self._args.batch_size)
+        self._report_carries = {
+            prefix: carry for prefix, carry in report_carries.items() if same_layout(carry, fresh)
+        }
 
     def _update(self) -> None:
         batch = self._next(self._train_stream)

@@ -42,6 +42,7 @@ class StopSignals:
 
     Attributes:
       requested: Whether a signal has come.
+      deferred: Whether requests are only noted, for a loop that looks at `requested` by itself.
       exit_code: Exit code that says so: 130 for SIGINT, 143 for SIGTERM, 0 for none.
     """
 
@@ -53,6 +54,7 @@ class StopSignals:
         """
         self.requested = False
         self.exit_code = 0
+        self.deferred = False
         self._grace = grace
         self._when = _When.AT_ONCE
         self._late = False
@@ -87,7 +89,7 @@ class StopSignals:
 
     def check(self) -> None:
         """Raise `StopRequested` if a signal has come."""
-        if self.requested:
+        if self.requested and not self.deferred:
             raise StopRequested
 
     @contextlib.contextmanager
@@ -120,7 +122,7 @@ class StopSignals:
             leave = self._when is _When.AT_ONCE
         else:
             leave = self._when is _When.LATE and self._late
-        if leave:
+        if leave and not self.deferred:
             raise StopRequested
 
     def _watch(self, receiver: socket.socket) -> None:

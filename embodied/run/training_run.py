@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from embodied.core.batched_env import env_constructors
-from embodied.core.checkpoint import Checkpoint, Deferred
+from embodied.core.checkpoint import Checkpoint
 from embodied.core.counter import Counter
 from embodied.core.driver import Driver
-from embodied.core.interfaces import Agent, Batch, Carry, Env, State, Stream
+from embodied.core.interfaces import Agent, Batch, Carry, Env, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
 from embodied.core.timer import Timer
@@ -22,8 +22,13 @@ from embodied.run.banner import replay_requirements, start_banner
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.learner import Learner
+from embodied.run.overlap import Background, background_tools
 from embodied.run.progress import Progress, Rate
+from embodied.run.replicas import join
+from embodied.run.saved_parts import DriverState, ReplayState
 from embodied.run.stop import StopSignals
+
+NOTHING = contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,44 +42,6 @@ class Factories:
     make_logger: Callable[[], Logger]
 
 
-class _ReplayState:
-    """The replay, whose files are large and therefore written beside the run."""
-
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-
-    def save(self) -> Deferred:
-        """Return the state, and what writes the chunks."""
-        return Deferred(*self._replay.take())
-
-    def load(self, state: State) -> None:
-        """Continue with the saved items."""
-        self._replay.load(state)
-
-
-class _DriverState:
-    """Position of the driver, which is loaded before there is a driver."""
-
-    def __init__(self) -> None:
-        self._driver: Driver | None = None
-        self._loaded: State = None
-
-    def attach(self, driver: Driver) -> None:
-        """Give the loaded position to the driver and take over from there."""
-        self._driver = driver
-        if self._loaded is not None and not driver.load(self._loaded):
-            print("Every environment begins a new episode.", flush=True)
-        self._loaded = None
-
-    def save(self) -> State:
-        """Return the position."""
-        return self._loaded if self._driver is None else self._driver.save()
-
-    def load(self, state: State) -> None:
-        """Keep the position until there is a driver."""
-        self._loaded = state
-
-
 class TrainingRun:
     """Environments, agent, replay, logger and checkpoint of one run, and what it does with them.
 
@@ -83,6 +50,8 @@ class TrainingRun:
       learner: Makes updates and reports.
       progress: Position in the budget.
       checkpoint: Where the run is saved.
+      stop: Requests to stop.
+      replicas: Processes that train together with this one.
     """
 
     def __init__(
@@ -106,9 +75,16 @@ class TrainingRun:
           cleanup: Closes the parts, the last one first.
         """
         self._args = args
-        self._stop, self._heartbeat, self._timer = stop, heartbeat, Timer()
+        self.stop = stop
+        self._heartbeat, self._timer = heartbeat, Timer()
+        with heartbeat.phase("Meeting the other processes") if args.replicas > 1 else NOTHING:
+            self.replicas = join(args)
+            cleanup.callback(self.replicas.close)
+            stop.deferred = self.replicas.several
         with heartbeat.phase("Building the agent"):
             self._agent = factories.make_agent()
+            # The first step that they make together does not wait for slow compilers.
+            self.replicas.meet()
         with heartbeat.phase("Opening the replay"):
             self._replay = factories.make_replay()
             self._logger = factories.make_logger()
@@ -121,22 +97,30 @@ class TrainingRun:
             streams = self._make_streams(factories.make_stream, cleanup)
             # Closed before the streams, so that none of them goes on waiting for items.
             cleanup.callback(self._replay.close)
-            tools = (stop, heartbeat, self._timer)
-            self.learner = Learner(self._agent, self._replay, streams, args, self.progress, tools)
-            self.checkpoint.register("learner", self.learner)
-            self._episodes = EpisodeLogger(self._logger, args.picture_every)
+            self._add_parts(factories, cleanup)
+            self._make_learner(streams, cleanup)
+            self._episodes = self._make_episodes()
             self.checkpoint.register("episodes", self._episodes)
-            self._driver_state = _DriverState()
+            self._driver_state = DriverState()
             self.checkpoint.register("driver", self._driver_state)
         self._load()
-        with heartbeat.phase(f"Starting {args.envs} environments"):
-            self._driver = self._make_driver(factories.make_env)
-            cleanup.callback(self._driver.close)
-            self._driver_state.attach(self._driver)
+        self._start_environments(factories, cleanup)
         self._usage = Usage(**args.usage)
         self._rate = Rate()
         self._left_driver = time.perf_counter()
         self._print_banner()
+
+    def _add_parts(self, factories: Factories, cleanup: contextlib.ExitStack) -> None:
+        """Make and register what a kind of run has besides; the checkpoint is loaded later."""
+
+    def _make_episodes(self) -> EpisodeLogger:
+        return EpisodeLogger(self._logger, self._args.picture_every)
+
+    def _start_environments(self, factories: Factories, cleanup: contextlib.ExitStack) -> None:
+        with self._heartbeat.phase(f"Starting {self._args.envs} environments"):
+            self._driver = self._make_driver(factories.make_env)
+            cleanup.callback(self._driver.close)
+            self._driver_state.attach(self._driver)
 
     def collect(self, steps: int) -> None:
         """Step the environments for at least this many transitions, learning meanwhile.
@@ -144,16 +128,25 @@ class TrainingRun:
         Raises:
           StopRequested: If the run has to stop; what was collected until then is whole.
         """
-        self.learner.settle(int(self.step))
-        with self._heartbeat.activity("waiting for the environments"), self._stop.interruptible():
+        if not self._background:
+            self.learner.settle(int(self.step))
+        with self._heartbeat.activity("waiting for the environments"), self.stop.interruptible():
             self._driver(self._policy, steps=steps)
+
+    def settle(self) -> None:
+        """Wait for learning in the background, so that everything belongs together."""
+        if self._background:
+            with self._heartbeat.activity("waiting for the learner"):
+                self._background.settle()
 
     def report(self) -> None:
         """Log what the agent believes."""
+        self.settle()
         self._logger.add(self.learner.report())
 
     def log(self) -> None:
         """Write all metrics, and print how far the run has come."""
+        self.settle()
         step = int(self.step)
         rate = self._rate.result()
         with self._timer.section("log"):
@@ -172,6 +165,7 @@ class TrainingRun:
 
     def save(self) -> None:
         """Start to write a checkpoint."""
+        self.settle()
         with self._timer.section("save"), self._heartbeat.activity("taking a checkpoint"):
             self.checkpoint.save(int(self.step))
             self._saved = self._position
@@ -182,6 +176,7 @@ class TrainingRun:
         Raises:
           RuntimeError: If the checkpoint cannot be written.
         """
+        self.settle()
         with self._heartbeat.activity("writing the last checkpoint"):
             # Also tells whether an earlier save at the same position has failed.
             if not self.checkpoint.wait() or self._saved != self._position:
@@ -214,15 +209,15 @@ class TrainingRun:
             self._replay.add(transition, worker)
             self._rate.step()
             self._episodes(transition, worker)
-            self.learner(int(self.step))
+            (self._background or self.learner)(int(self.step))
         self._left_driver = time.perf_counter()
-        self._stop.check()
+        self.stop.check()
 
     @contextlib.contextmanager
     def _busy(self, activity: str, section: str) -> Iterator[None]:
         """What the body does is named, measured, and not interrupted."""
         with (
-            self._stop.protected(),
+            self.stop.protected(),
             self._heartbeat.activity(activity),
             self._timer.section(section),
         ):
@@ -238,7 +233,7 @@ class TrainingRun:
         checkpoint = Checkpoint(folder, args.keep, args.keep_every, config=args.flat)
         checkpoint.register("step", self.step)
         checkpoint.register("agent", self._agent)
-        checkpoint.register("replay", _ReplayState(self._replay))
+        checkpoint.register("replay", ReplayState(self._replay))
         return checkpoint
 
     def _make_streams(
@@ -255,10 +250,22 @@ class TrainingRun:
     def _make_driver(self, make_env: Callable[[int], Env]) -> Driver:
         args = self._args
         constructors = env_constructors(make_env, args.envs)
-        driver = Driver(constructors, _use_processes(args.parallel, args.envs), args.env_timeout)
+        driver = Driver(constructors, use_processes(args.parallel, args.envs), args.env_timeout)
         driver.on_step(self._on_transition)
         driver.reset(self._agent.init_policy)
         return driver
+
+    def _make_learner(self, streams: tuple[Stream, Stream], cleanup: contextlib.ExitStack) -> None:
+        args, timer = self._args, self._timer
+        # The order of updates and steps is part of what a seed determines.
+        ahead = 0 if args.deterministic else args.overlap
+        tools = background_tools(self.stop, timer) if ahead else (self.stop, self._heartbeat, timer)
+        self.learner = Learner(self._agent, self._replay, streams, args, self.progress, tools)
+        self.learner.share_clock(self.replicas)
+        self.checkpoint.register("learner", self.learner)
+        self._background = Background(self.learner, ahead) if ahead else None
+        if self._background:
+            cleanup.callback(self._background.close)
 
     def _load(self) -> None:
         """Continue from the last checkpoint, else start from another run's agent, else from new."""
@@ -296,7 +303,7 @@ class TrainingRun:
         return f"step {step:,} ({frames:,} frames) with {updates:,} updates"
 
 
-def _use_processes(parallel: str | bool, envs: int) -> bool:
+def use_processes(parallel: str | bool, envs: int) -> bool:
     """Resolve the option `run.parallel`.
 
     Raises:

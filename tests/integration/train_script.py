@@ -1,4 +1,4 @@
-"""A whole run of the train script without JAX, started by the tests as a process of its own."""
+"""Whole runs of the scripts without JAX, started by the tests as a process of its own."""
 
 import contextlib
 import ctypes
@@ -21,7 +21,12 @@ from embodied.core.outputs import JSONLOutput, ScopeOutput, TerminalOutput
 from embodied.core.replay.replay import Replay
 from embodied.core.space import Space
 from embodied.core.streams import Prefetch, Stateless
+from embodied.run.collect import collect
+from embodied.run.eval_only import eval_only
+from embodied.run.offline import offline
+from embodied.run.parallel.scripts import parallel, parallel_envs, parallel_replay
 from embodied.run.train import train
+from embodied.run.train_eval import train_eval
 
 DEFAULTS = {
     "logdir": "",
@@ -48,8 +53,31 @@ DEFAULTS = {
     "keep_every": 0,
     "deterministic": True,
     "picture_every": 10,
+    "eval_envs": 2,
+    "eval_eps": 5,
+    "eval": {"mode": "sample", "max_length": 0, "video": False},
+    "fps": 15,
+    "seed": 0,
+    "from_replay": "",
+    "overlap": 0,
+    "replica": 0,
+    "replicas": 1,
+    "coordinator_address": "",
+    "clock_addr": "",
+    "clock_port": "",
+    "actor_addr": "localhost:{auto}",
+    "replay_addr": "localhost:{auto}",
+    "logger_addr": "localhost:{auto}",
+    "actor_batch": -1,
+    "actor_threads": 1,
+    "remote_envs": False,
+    "remote_replay": False,
+    "ipv6": False,
+    "episode_timeout": 60.0,
     # Of the parts below.
+    "script": "train",
     "length": 37,
+    "longer": 0,
     "fail_at": 0,
     "update_seconds": 0.0,
     "hang": "",
@@ -64,6 +92,7 @@ class Walk(Env):
     def __init__(self, args, index):
         self._args, self._index = args, index
         self._count, self._done, self._steps = 0, True, 0
+        self._length = args.length + index * args.longer
 
     @property
     def obs_space(self):
@@ -90,7 +119,7 @@ class Walk(Env):
             raise ZeroDivisionError("the env is broken")
         first = bool(action["reset"]) or self._done
         self._count = 0 if first else self._count + 1
-        self._done = self._count == self._args.length
+        self._done = self._count == self._length
         return {
             "count": np.float32(self._count),
             "reward": np.float32(not first),
@@ -128,7 +157,9 @@ class Counting(Agent):
     def policy(self, carry, obs, mode="train"):
         assert not any(key.startswith("log/") for key in obs)
         size = len(obs["is_first"])
-        actions = {"action": self._rng.uniform(-1, 1, (size, 2)).astype(np.float32)}
+        # Evaluations do not disturb training.
+        rng = self._rng if mode == "train" else np.random.default_rng(1)
+        actions = {"action": rng.uniform(-1, 1, (size, 2)).astype(np.float32)}
         return carry + 1, actions, {"latent": np.full((size, 3), self._updates, np.float32)}
 
     def train(self, carry, data):
@@ -164,11 +195,11 @@ class Counting(Agent):
             self._updates = data["updates"]
 
 
-def make_replay(args):
+def make_replay(args, folder="replay"):
     return Replay(
         args.batch_length + args.replay_context,
         capacity=100_000,
-        directory=pathlib.Path(args.logdir) / "replay",
+        directory=pathlib.Path(args.logdir) / folder,
         chunksize=args.chunksize,
         online=True,
         continue_streams=True,  # After a restart, every environment begins an episode.
@@ -184,6 +215,7 @@ def make_logger(args):
         TerminalOutput("score|loss"),
         JSONLOutput(args.logdir, "metrics.jsonl"),
         JSONLOutput(args.logdir, "scores.jsonl", "^episode/score$"),
+        JSONLOutput(args.logdir, "eval_scores.jsonl", "^eval/episode/score$"),
         ScopeOutput(args.logdir),
     ]
     return Logger(Counter(), outputs, multiplier=2)
@@ -191,8 +223,25 @@ def make_logger(args):
 
 def main(options):
     args = Config(DEFAULTS).update(options)
-    parts = (Counting, make_replay, Walk, make_stream, make_logger)
-    train(*(functools.partial(part, args) for part in parts), args)
+    agent, replay, env, stream, logger = (
+        functools.partial(part, args)
+        for part in (Counting, make_replay, Walk, make_stream, make_logger)
+    )
+    match args.script:
+        case "eval_only":
+            eval_only(agent, env, args)
+        case "train_eval":
+            replays = (replay, functools.partial(make_replay, args, "eval_replay"))
+            train_eval(agent, replays, (env, env), stream, logger, args)
+        case "parallel_envs":
+            parallel_envs(env, args, range(args.envs))
+        case "parallel_replay":
+            parallel_replay(replay, args)
+        case name:
+            script = {"train": train, "collect": collect, "offline": offline, "parallel": parallel}[
+                name
+            ]
+            script(agent, replay, env, stream, logger, args)
 
 
 def _disturb(args, step):

@@ -153,7 +153,7 @@ def test_report_length_follows_a_short_batch_length():
         ("--script trian", "'trian'", ["train"]),
         ("--jax.platform cuda1", "'cuda1'", ["'cuda'"]),
         ("--logger.outputs jsonl csv", "'csv'", ["scope"]),
-        ("--script train_eval", "'train_eval'", ["one of train"]),
+        ("--script evaluate", "'evaluate'", ["one of train", "eval_only"]),
         ("--replay.size 100", "'replay.size'", ["1040 steps"]),
         ("--replay.fracs.uniform 0.5", "'replay.fracs.*'", ["add up to 1"]),
         ("--replay.prio.initial banana", "'replay.prio.initial'", ["'banana'"]),

@@ -17,8 +17,9 @@ from embodied.envs.catalog import SUITES
 # The program has to start on a machine without GPU; see the comments of these options.
 DELIBERATE = {"jax.platform": "auto", "jax.compute_dtype": "auto"}
 
-# Replaced by run.parallel: environments step in worker processes by default.
-DROPPED = {"run.debug"}
+# Replaced by run.parallel: environments step in worker processes by default. The agent of a
+# parallel run always has a process of its own, and the failure of a part ends the others.
+DROPPED = {"run.debug", "run.agent_process", "errfile"}
 
 # The public block runs forever; here it is a check that ends by itself.
 ADDED = {"debug": ("run", "steps")}

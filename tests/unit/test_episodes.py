@@ -58,7 +58,7 @@ def test_score_and_length_at_the_last_step(parts):
 
 def test_workers_do_not_mix_and_partial_episodes_do_not_count(parts):
     _step, logger, output = parts
-    episodes = EpisodeLogger(logger, prefix="eval_")
+    episodes = EpisodeLogger(logger, prefix="eval/")
     episodes(transition(100), 0)  # Joined in the middle of an episode.
     episodes(transition(100, last=True), 0)
     episodes(transition(0, first=True), 0)
@@ -69,7 +69,7 @@ def test_workers_do_not_mix_and_partial_episodes_do_not_count(parts):
     episodes(transition(2, last=True), 0)
     episodes(transition(4, last=True), 1)
     logger.write()
-    scores = [value for _, key, value in output.rows if key == "eval_episode/score"]
+    scores = [value for _, key, value in output.rows if key == "eval/episode/score"]
     assert scores == [2, 5]
 
 

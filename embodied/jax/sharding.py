@@ -1,0 +1,134 @@
+"""How batches and parameters are spread over several devices."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import (
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+)
+
+from embodied.jax.platform import PlatformError
+
+#: Axes of the mesh: copies of the model that share a batch, parts of the parameters that are only
+#: put together where they are used, and parts of the matrix products themselves.
+AXES = ("d", "f", "t")
+
+#: A pattern that is searched in the path of a parameter, and the axes of its last dimensions.
+Rule = tuple[str, tuple[str | None, ...]]
+
+#: Kernels [..., in, out] are split; biases, scales and counters are small and copied.
+DEFAULT_RULES: tuple[Rule, ...] = ((r"/kernel$", ("f", "t")),)
+
+
+class DeviceMesh:
+    """Devices in a grid, and how arrays lie on them.
+
+    Attributes:
+      devices: The devices, in the order of the grid.
+      rows: Layout of arrays whose first dimension is the batch.
+      replicated: Layout of arrays that every device holds in full.
+      groups: Number of parts that a batch is split into.
+    """
+
+    def __init__(
+        self, devices: Sequence[jax.Device], shape: Sequence[int] = (-1, 1, 1), option: str = "mesh"
+    ) -> None:
+        """Arrange devices.
+
+        Args:
+          devices: The devices to use.
+          shape: Devices along the axes `d`, `f` and `t`; -1 in one place takes the rest.
+          option: Name of the option that holds the shape, for messages.
+
+        Raises:
+          PlatformError: The devices do not fill the grid.
+        """
+        grid = _grid(len(devices), shape, option)
+        self.devices = list(devices)
+        self.groups = grid[0] * grid[1]
+        self.rows: Sharding
+        self.replicated: Sharding
+        if len(devices) == 1:
+            self._mesh = None
+            self.rows = self.replicated = SingleDeviceSharding(devices[0])
+            return
+        kinds = (AxisType.Auto,) * len(AXES)
+        self._mesh = Mesh(np.array(devices).reshape(grid), AXES, axis_types=kinds)
+        self.rows = NamedSharding(self._mesh, PartitionSpec(("d", "f")))
+        self.replicated = NamedSharding(self._mesh, PartitionSpec())
+
+    def check_rows(self, rows: int, option: str) -> None:
+        """Check that a batch can be split evenly.
+
+        Raises:
+          PlatformError: Naming the number of rows and that of the devices.
+        """
+        if rows % self.groups:
+            raise PlatformError(
+                f"Got {option}={rows} on {len(self.devices)} devices, which split it into "
+                f"{self.groups} parts; expected a multiple of {self.groups}, or fewer devices."
+            )
+
+    def put_rows(self, tree: Any) -> Any:
+        """Place a batch on the devices; each process gives its own part of it."""
+        if jax.process_count() == 1:
+            return jax.device_put(tree, self.rows)
+        return jax.tree.map(
+            lambda x: jax.make_array_from_process_local_data(self.rows, np.asarray(x)), tree
+        )
+
+    def gather(self, tree: Any) -> Any:
+        """Make arrays whole on every device, where processes have parts of them."""
+        if all(x.is_fully_addressable or x.is_fully_replicated for x in jax.tree.leaves(tree)):
+            return tree
+        return jax.jit(lambda tree: tree, out_shardings=self.replicated)(tree)
+
+    def rows_or_copies(self, rows: int) -> Sharding:
+        """Layout of a batch of any size: split where that is possible, else copied."""
+        return self.replicated if rows % self.groups else self.rows
+
+    def params(
+        self, shapes: Mapping[str, Any], rules: Sequence[Rule] = DEFAULT_RULES
+    ) -> dict[str, Sharding]:
+        """Layout of each parameter.
+
+        The first rule counts whose pattern is found in the path. Its axes are those of the last
+        dimensions. A dimension that an axis cannot divide is not split.
+
+        Args:
+          shapes: Anything with a shape, by path.
+          rules: Patterns and axes; what none of them matches is copied to every device.
+        """
+        return {path: self._param(path, value.shape, rules) for path, value in shapes.items()}
+
+    def _param(self, path: str, shape: tuple[int, ...], rules: Sequence[Rule]) -> Sharding:
+        if self._mesh is None:
+            return self.replicated
+        axes = next((axes for pattern, axes in rules if re.search(pattern, path)), ())
+        axes = (None,) * (len(shape) - len(axes)) + tuple(axes[max(0, len(axes) - len(shape)) :])
+        spec = [
+            axis if axis and size % self._mesh.shape[axis] == 0 else None
+            for axis, size in zip(axes, shape, strict=True)
+        ]
+        return NamedSharding(self._mesh, PartitionSpec(*spec))
+
+
+def _grid(count: int, shape: Sequence[int], option: str) -> tuple[int, ...]:
+    known = [size for size in shape if size > 0]
+    rest = count // int(np.prod(known))
+    grid = tuple(rest if size == -1 else size for size in shape)
+    free = sum(size == -1 for size in shape)
+    if len(shape) != len(AXES) or min(grid, default=0) < 1 or free > 1 or np.prod(grid) != count:
+        raise PlatformError(
+            f"Got {option}={list(shape)} for {count} devices, expected {len(AXES)} sizes (data, "
+            f"fully sharded parameters, tensor), at most one of them -1, with a product of {count}."
+        )
+    return grid

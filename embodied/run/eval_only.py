@@ -1,0 +1,131 @@
+"""Evaluate a saved agent, in one process and without learning."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embodied.core.checkpoint import Checkpoint
+from embodied.core.counter import Counter
+from embodied.core.interfaces import Agent, Env
+from embodied.core.logger import Logger
+from embodied.core.outputs.video import write_video
+from embodied.run.episodes import Episode, EpisodeLogger
+from embodied.run.evaluation import Evaluation
+from embodied.run.heartbeat import Heartbeat
+from embodied.run.stop import StopRequested, StopSignals
+
+EPISODES, SUMMARY, VIDEOS = "episodes.jsonl", "summary.json", "videos"
+
+
+def eval_only(make_agent: Callable[[], Agent], make_env: Callable[[int], Env], args: Any) -> None:
+    """Run exactly `args.eval_eps` episodes over `args.eval_envs` environments.
+
+    The folder `args.logdir` gets `episodes.jsonl` with a line per episode (`episode`, `env`,
+    `score`, `length`), `summary.json` (`episodes`, `score_mean`, `score_std`, `length_mean` and
+    where the agent comes from), and `videos/`, if asked for. Files of an earlier evaluation in the
+    same folder are replaced.
+
+    Args:
+      make_agent: Makes an agent that acts; neither a replay nor the state of an optimizer is
+        needed.
+      make_env: Makes the environment of an index; sent to worker processes.
+      args: Options: those of `run` in `configs.yaml`, and `logdir`, `eval`, `fps`.
+
+    Raises:
+      FileNotFoundError: If `args.from_checkpoint` has no checkpoint.
+      ValueError: If the checkpoint does not fit the agent.
+      SystemExit: After a signal, with the exit code; episodes that were complete are kept.
+    """
+    stop = StopSignals()
+    with stop, Heartbeat() as heartbeat, contextlib.suppress(StopRequested):
+        _evaluate(make_agent, make_env, args, stop, heartbeat)
+    if stop.requested:
+        raise SystemExit(stop.exit_code)
+
+
+def _evaluate(
+    make_agent: Callable[[], Agent],
+    make_env: Callable[[int], Env],
+    args: Any,
+    stop: StopSignals,
+    heartbeat: Heartbeat,
+) -> None:
+    with heartbeat.phase("Building the agent"):
+        agent = make_agent()
+    source = _load(agent, args, heartbeat)
+    with heartbeat.phase(f"Starting {args.eval_envs} environments"):
+        evaluation = Evaluation(make_env, args, stop)
+    with contextlib.closing(evaluation):
+        record = _Record(args, source)
+        episodes = EpisodeLogger(Logger(Counter(), []), int(args.eval.video))
+        with stop.protected(), heartbeat.activity("running episodes", record.progress):
+            evaluation.run(agent, episodes, record.add)
+        record.finish()
+
+
+def _load(agent: Agent, args: Any, heartbeat: Heartbeat) -> dict[str, Any]:
+    """Load the agent; say where it comes from. An agent that acts at random needs no checkpoint."""
+    if not args.from_checkpoint:
+        return {"checkpoint": "", "step": 0}
+    with heartbeat.phase(f"Loading the agent from {args.from_checkpoint}"):
+        checkpoint = Checkpoint(Path(args.from_checkpoint))
+        snapshot, states = checkpoint.read(args.from_checkpoint, ["agent"])
+        agent.load(states["agent"])
+    return {"checkpoint": str(snapshot.path), "step": snapshot.step}
+
+
+class _Record:
+    """Files of an evaluation."""
+
+    def __init__(self, args: Any, source: dict[str, Any]) -> None:
+        self._args, self._source = args, source
+        self._folder = Path(args.logdir)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._episodes: list[Episode] = []
+        (self._folder / EPISODES).write_text("")
+        (self._folder / SUMMARY).unlink(missing_ok=True)
+
+    def add(self, episode: Episode) -> None:
+        """Write the line and the videos of an episode."""
+        number = len(self._episodes)
+        self._episodes.append(episode)
+        line = {
+            "episode": number,
+            "env": episode.worker,
+            "score": episode.score,
+            "length": episode.length,
+        }
+        with (self._folder / EPISODES).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(
+            f"Episode {number + 1} of {self._args.eval_eps}: score {episode.score:.4g}, "
+            f"{episode.length:,} steps",
+            flush=True,
+        )
+        for key, frames in episode.videos.items() if self._args.eval.video else ():
+            name = f"episode{number:05d}-{key.replace('/', '-')}"
+            write_video(self._folder / VIDEOS / name, frames, self._args.fps)
+
+    def progress(self) -> str:
+        """Say how many episodes are over."""
+        return f"{len(self._episodes)} of {self._args.eval_eps} episodes are over"
+
+    def finish(self) -> None:
+        """Write and print the summary."""
+        scores = [episode.score for episode in self._episodes]
+        summary = {
+            "episodes": len(scores),
+            "score_mean": float(np.mean(scores)) if scores else None,
+            "score_std": float(np.std(scores)) if scores else None,
+            "length_mean": float(np.mean([x.length for x in self._episodes])) if scores else None,
+            "mode": self._args.eval.mode,
+            "seed": self._args.seed,
+            **self._source,
+        }
+        (self._folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+        print(json.dumps(summary), flush=True)
+        print(f"Episodes and summary are in {self._folder}.", flush=True)

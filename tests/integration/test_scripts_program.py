@@ -1,0 +1,41 @@
+"""The scripts with the real agent, as the command line runs them."""
+
+import json
+
+import pytest
+
+from dreamerv3.main import main
+
+OPTIONS = ["--configs", "debug", "--task", "toy_memory", "--run.envs", "2", "--batch_size", "4"]
+OPTIONS += ["--logger.outputs", "jsonl", "--logger.filter", "none", "--run.parallel", "false"]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def launch(logdir, script, steps, *flags):
+    main([*OPTIONS, "--script", script, "--logdir", str(logdir), "--run.steps", str(steps), *flags])
+    return lines(logdir / "metrics.jsonl")
+
+
+def test_collect_offline_and_train_eval(tmp_path):
+    launch(tmp_path / "data", "collect", 200, "--random_agent", "True")
+    source = ("--run.from_replay", str(tmp_path / "data"))
+    metrics = launch(tmp_path / "learned", "offline", 60, *source)
+    assert metrics[-1]["train/opt/updates"] == 60 * 8 // 40 - 1  # As of the update before the last.
+    metrics = launch(tmp_path / "more", "train_eval", 100, "--run.eval_eps", "3")
+    assert len(lines(tmp_path / "more" / "eval_scores.jsonl")) == 3
+    assert "episode/score" in lines(tmp_path / "more" / "scores.jsonl")[0]
+    # What an agent has learned collects more.
+    agent = ("--run.from_checkpoint", str(tmp_path / "learned"))
+    metrics = launch(tmp_path / "again", "collect", 100, *agent)
+    assert not any("train/opt/loss" in line for line in metrics)
+
+
+@pytest.mark.slow
+def test_parallel(tmp_path):
+    metrics = launch(tmp_path, "parallel", 600)
+    assert abs(metrics[-1]["train/opt/updates"] / (600 * 8 / 40) - 1) < 0.1
+    metrics = launch(tmp_path, "parallel", 900)
+    assert abs(metrics[-1]["train/opt/updates"] / (900 * 8 / 40) - 1) < 0.1
