@@ -14,6 +14,7 @@ from embodied.core.config import Config
 _RECENT = 10
 _PLOT = "python scores/plot.py {folder} --out {folder}/curves.png"
 _TABLE = "python scores/table.py {folder}"
+_EVALUATE = "python dreamerv3/main.py --script eval_only --run.from_checkpoint {folder}"
 _VIEWERS: Mapping[str, str] = {
     "scope": "scope --basedir {parent}",
     "tensorboard": "tensorboard --logdir {folder}",
@@ -41,7 +42,7 @@ def announced(config: Config) -> Iterator[None]:
 
 
 def next_steps(config: Config) -> str:
-    """List what lies in the folder of a run, and the commands to plot and view it.
+    """List what lies in the folder of a run, and the commands to plot, view and evaluate it.
 
     Commands are for a shell in the checkout; only those are listed that have something to show.
     """
@@ -64,6 +65,8 @@ def next_steps(config: Config) -> str:
     for output in config.logger.outputs:
         if output in _VIEWERS and any(folder.glob(_TRACES[output])):
             commands.append(("View", _VIEWERS[output]))
+    if latest.exists() and not config.random_agent:
+        commands.append(("Evaluate", _EVALUATE))
     names = {"folder": shlex.quote(str(folder)), "parent": shlex.quote(str(folder.parent))}
     lines += [f"{title + ':':<9} {command.format(**names)}" for title, command in commands]
     return "\n".join(lines)

@@ -45,4 +45,6 @@ def test_what_is_there_is_listed_with_commands(config, tmp_path):
         f"Table:    python scores/table.py {quoted}",
         f"View:     scope --basedir '{folder.parent}'",
         f"View:     tensorboard --logdir {quoted}",
+        f"Evaluate: python dreamerv3/main.py --script eval_only --run.from_checkpoint {quoted}",
     ]
+    assert "Evaluate" not in next_steps(config.update(random_agent=True))
