@@ -180,7 +180,11 @@ def test_score_files_with_all_their_quirks(tmp_path):
     assert len(notes) == 3 and any("3 scores" in note for note in notes)
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"[1, 2")[:-3], b"{}"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not gzip", gzip.compress(b"[1, 2", mtime=0)[:-3], b"{}"],
+    ids=["empty", "not gzip", "cut", "not a list"],
+)
 def test_damaged_score_file_is_noted(tmp_path, content):
     path = tmp_path / "dmc-x.json.gz"
     path.write_bytes(content)
