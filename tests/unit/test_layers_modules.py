@@ -252,3 +252,10 @@ def test_embed_rejects_floats_and_shapes():
         run(nn.Embed(3, 4, name="m"), normal(2))
     with pytest.raises(ValueError, match=r"ends in \(2,\)"):
         run(nn.Embed(3, 4, (2,), name="m"), jnp.zeros((2, 3), jnp.int32))
+
+
+def test_linear_without_inputs_is_its_bias():
+    _, y = nj.pure(lambda: nn.Linear(3, name="linear")(jnp.zeros((2, 4, 0))))(
+        {}, seed=0, create=True
+    )
+    assert y.shape == (2, 4, 3) and not y.any()

@@ -30,7 +30,8 @@ class Linear(Affine):
         require_floating(x, f"Linear '{self.path}'")
         size = math.prod(self.units)
         # As one matrix: the gradient of a kernel would sum over several axes, for which CPUs copy.
-        y = x.reshape((-1, x.shape[-1])) @ self._kernel((x.shape[-1], size), x.dtype)
+        rows = x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+        y = rows @ self._kernel((x.shape[-1], size), x.dtype)
         y = self._add_bias(y, size, (size,))
         return y.reshape((*x.shape[:-1], *self.units))
 
