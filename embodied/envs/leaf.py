@@ -57,18 +57,19 @@ class Leaf:
         """
         found = np.asarray(value)
         shape = (*batch, *self.shape)
-        if found.shape != shape or not np.can_cast(found.dtype, self.dtype, "same_kind"):
+        fits = found.dtype == self.dtype or np.can_cast(found.dtype, self.dtype, "same_kind")
+        if found.shape != shape or not fits:
             what = f"{found.dtype} array of shape {found.shape}, {_brief(value)}"
             message = f"expected a {self.dtype} array of shape {shape}, got a {what}"
             raise SpaceError(f"Invalid observation: key {key!r}: {message}.")
         if self.offset is not None:
             found = found - self.offset
-        with np.errstate(over="ignore"):
-            result = found.astype(self.space.dtype)
+        result = _converted(found, self.space.dtype)
         if result.dtype.kind in "iu" and found.dtype != result.dtype and (result != found).any():
             message = f"expected values that fit into {self.dtype}, got {_brief(value)}"
             raise SpaceError(f"Invalid observation: key {key!r}: {message}.")
-        return result.reshape((*batch, *self.space.shape))
+        shape = (*batch, *self.space.shape)
+        return result if result.shape == shape else result.reshape(shape)
 
     def decode(self, value: Any) -> np.ndarray:
         """Convert an action of ours into the environment's range and type."""
@@ -79,6 +80,14 @@ class Leaf:
             # Scaling to the bounds in float32 can overshoot them by a rounding error.
             value = np.asarray(np.minimum(np.maximum(value, self.low), self.high))
         return value
+
+
+def _converted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Copy to another type; floats that are too large for it become infinite."""
+    if value.dtype == dtype:
+        return value.copy()
+    with np.errstate(over="ignore"):
+        return value.astype(dtype)
 
 
 def _brief(value: Any) -> str:

@@ -37,5 +37,6 @@ class ClipAction(Wrapper):
 
     def step(self, action: Mapping[str, Any]) -> Obs:
         """Step with the clipped action."""
-        clipped = np.clip(action[self._key], self._low, self._high)
+        # Several times as fast as `np.clip` for the few numbers of an action.
+        clipped = np.minimum(np.maximum(action[self._key], self._low), self._high)
         return self.env.step({**action, self._key: clipped})

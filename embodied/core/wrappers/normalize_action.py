@@ -34,6 +34,8 @@ class NormalizeAction(Wrapper):
         self._low = np.where(self._finite, space.low, -1).astype(np.float64)
         self._high = np.where(self._finite, space.high, 1).astype(np.float64)
         self._space = space
+        # Such actions have the right range already.
+        self._changes = bool(((self._low != -1) | (self._high != 1)).any())
         if self._finite.any():
             low = np.where(self._finite, -1, space.low)
             high = np.where(self._finite, 1, space.high)
@@ -46,6 +48,9 @@ class NormalizeAction(Wrapper):
 
     def step(self, action: Mapping[str, Any]) -> Obs:
         """Step with the action in the environment's own range."""
+        if not self._changes:
+            value = np.asarray(action[self._key], self._dtype)
+            return self.env.step({**action, self._key: value})
         value = np.asarray(action[self._key], np.float64)
         # Written so that -1 and 1 give exactly the bounds.
         scaled = 0.5 * ((1 - value) * self._low + (1 + value) * self._high)
