@@ -70,24 +70,35 @@ def make_env(config: Config, index: int, **overrides: Any) -> Env:
 class EnvMaker:
     """Makes environments of a task by their index, or all at once where the task allows it."""
 
-    def __init__(self, config: Config) -> None:
-        """Keep the whole config."""
+    def __init__(self, config: Config, evaluation: bool = False) -> None:
+        """Prepare to make environments.
+
+        Args:
+          config: The whole config.
+          evaluation: Whether they are those of `make_eval_env`, which are made one by one.
+        """
         self._config = config
+        self._evaluation = evaluation
 
     def __call__(self, index: int) -> Env:
         """Make one environment, see `make_env`."""
-        return make_env(self._config, index)
+        return (make_eval_env if self._evaluation else make_env)(self._config, index)
 
     @property
     def make_batch(self) -> Callable[[int], Env] | None:
         """Makes a `BatchedEnv` from the number of environments; None where there is none."""
         config = self._config
         options = dict(config.env.get(registry.suite_of(config.task), {}))
-        if not registry.is_batched(config.task, options):
+        if self._evaluation or not registry.is_batched(config.task, options):
             return None
         return lambda envs: wrap_env(
             registry.make_batch(config.task, options, envs, seed=config.seed)
         )
+
+    @property
+    def needs_processes(self) -> bool:
+        """Whether only one of these environments should be in a process."""
+        return registry.needs_processes(self._config.task)
 
 
 def wrap_env(env: Env) -> Env:

@@ -47,7 +47,7 @@ def train_eval(config: Config) -> None:
             partial(factories.make_replay, config, "replay"),
             partial(factories.make_replay, config, "eval_replay", "eval"),
         ),
-        (factories.EnvMaker(config), partial(factories.make_eval_env, config)),
+        (factories.EnvMaker(config), factories.EnvMaker(config, evaluation=True)),
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
         factories.make_args(config),
@@ -60,7 +60,7 @@ def eval_only(config: Config) -> None:
 
     eval_only(
         partial(factories.make_acting_agent, config),
-        partial(factories.make_eval_env, config),
+        factories.EnvMaker(config, evaluation=True),
         factories.make_args(config),
     )
 

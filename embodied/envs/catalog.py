@@ -42,6 +42,8 @@ class Suite:
       hint: What else the user should know, a sentence.
       options: Arguments of the constructor that the suite decides.
       batched: Module and class that step many instances at once with the option `vector`.
+      processes: Whether each instance should have a process of its own, without asking how long a
+        step takes: the simulator takes a while to start, or computes with JAX itself.
     """
 
     module: str
@@ -53,6 +55,7 @@ class Suite:
     hint: str = ""
     options: tuple[tuple[str, Any], ...] = ()
     batched: tuple[str, str] | None = None
+    processes: bool = False
 
 
 SUITES: Mapping[str, Suite] = MappingProxyType(
@@ -175,6 +178,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=dmlab.TASKS,
             example="dmlab_explore_goal_locations_small",
             hint="Has to be built from source; docs/environments.md says how to install it.",
+            processes=True,
         ),
         "minecraft": Suite(
             module="embodied.envs.minecraft",
@@ -183,6 +187,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             tasks=tuple(minecraft.TASKS),
             example="minecraft_diamond",
             hint="MineRL 0.4 and Java 8; docs/environments.md says how to install them.",
+            processes=True,
         ),
         "navix": Suite(
             module="embodied.envs.navix",
@@ -191,6 +196,7 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             requires=("navix", "PIL"),
             example="navix_Empty-5x5",
             hint="Grid worlds; any id of the package, with or without Navix- and the version.",
+            processes=True,
         ),
         "gym": Suite(
             module="embodied.envs.from_gymnasium",

@@ -73,6 +73,16 @@ def is_batched(task: str, overrides: Mapping[str, Any] | None = None) -> bool:
     return "num_envs" not in options and "num_envs" in _keywords(import_path.load(rest), 0)[0]
 
 
+def needs_processes(task: str) -> bool:
+    """Whether only one instance of a task should be in a process, see `Suite`.
+
+    Raises:
+      UnknownTask: There is no such suite, or nothing follows it.
+    """
+    suite = suite_of(task)
+    return suite != CUSTOM and SUITES[suite].processes
+
+
 def make_batch(
     task: str,
     overrides: Mapping[str, Any] | None,

@@ -10,8 +10,8 @@ from embodied.core.driver import Driver, Policy
 from embodied.core.interfaces import Agent, Batch, Carry, Env
 from embodied.core.wrappers import TimeLimit
 from embodied.run.episodes import Episode, EpisodeLogger
+from embodied.run.stepping import use_processes
 from embodied.run.stop import StopSignals
-from embodied.run.training_run import use_processes
 
 
 class Evaluation:
@@ -40,7 +40,10 @@ class Evaluation:
         self._quotas = [share + (worker < rest) for worker in range(workers)]
         make = functools.partial(_limited, make_env, self._limit)
         constructors = [functools.partial(make, index) for index in range(workers)]
-        self._driver = Driver(constructors, use_processes(args.parallel, workers), args.env_timeout)
+        processes = use_processes(
+            args.parallel, make_env, workers, args.env_timeout, args.get("env_restarts", 0)
+        )
+        self._driver = Driver(constructors, processes, args.env_timeout)
         self._callbacks: list[Callable[[Mapping[str, np.ndarray], int], None]] = []
         self._driver.on_step(self._on_transition)
 

@@ -26,6 +26,7 @@ from embodied.run.overlap import Background, background_tools
 from embodied.run.progress import Progress, Rate
 from embodied.run.replicas import join
 from embodied.run.saved_parts import DriverState, ReplayState
+from embodied.run.stepping import use_processes
 from embodied.run.stop import StopSignals
 
 NOTHING = contextlib.nullcontext()
@@ -250,7 +251,10 @@ class TrainingRun:
     def _make_driver(self, make_env: Callable[[int], Env]) -> Driver:
         args = self._args
         constructors = env_constructors(make_env, args.envs)
-        driver = Driver(constructors, use_processes(args.parallel, args.envs), args.env_timeout)
+        processes = use_processes(
+            args.parallel, make_env, args.envs, args.env_timeout, args.get("env_restarts", 0)
+        )
+        driver = Driver(constructors, processes, args.env_timeout)
         driver.on_step(self._on_transition)
         driver.reset(self._agent.init_policy)
         return driver
@@ -301,16 +305,3 @@ class TrainingRun:
         step, updates = self._position
         frames = step * self._logger.multiplier
         return f"step {step:,} ({frames:,} frames) with {updates:,} updates"
-
-
-def use_processes(parallel: str | bool, envs: int) -> bool:
-    """Resolve the option `run.parallel`.
-
-    Raises:
-      ValueError: If it is none of `auto`, `True` and `False`.
-    """
-    choices = {"auto": envs > 1, "true": True, "false": False}
-    choice = choices.get(str(parallel).lower())
-    if choice is None:
-        raise ValueError(f"Got run.parallel '{parallel}', expected auto, True or False.")
-    return choice
