@@ -11,7 +11,7 @@ from curves.run import Run, natural_key
 from curves.run_folder import is_run_folder, read_run_folder
 from curves.score_file import read_score_file
 
-RUN_INTERNALS = ("ckpt", "replay", "eval_replay", "scope")
+RUN_INTERNALS = ("ckpt", "replay", "eval_replay", "scope", "eval")
 
 
 def load_runs(paths: Sequence[str], notes: Notes) -> list[Run]:

@@ -163,6 +163,13 @@ def test_run_without_episodes_is_noted(tmp_path):
         load(tmp_path / "empty")
 
 
+def test_evaluations_of_a_saved_agent_inside_a_run_are_no_runs(tmp_path):
+    run_folder(tmp_path / "run", [(1, 1)])
+    run_folder(tmp_path / "run" / "eval" / "20250101T000000")
+    runs, notes = load(tmp_path)
+    assert len(runs) == 1 and not notes
+
+
 def test_score_files_with_all_their_quirks(tmp_path):
     path = score_file(
         tmp_path / "dmc_vision-x.json.gz",
