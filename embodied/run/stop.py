@@ -5,6 +5,7 @@ import enum
 import os
 import signal
 import socket
+import sys
 import threading
 import types
 from collections.abc import Iterator
@@ -58,8 +59,10 @@ class StopSignals:
         self._grace = grace
         self._when = _When.AT_ONCE
         self._late = False
+        self._swallowed = False
         self._expendable = True
         self._cleanup = contextlib.ExitStack()
+        self._previous_hook = sys.unraisablehook
 
     def __enter__(self) -> Self:
         """Install the handlers."""
@@ -68,6 +71,9 @@ class StopSignals:
         for number in _SIGNALS:
             previous = signal.signal(number, self._handle)
             self._cleanup.callback(signal.signal, number, previous)
+        self._previous_hook = sys.unraisablehook
+        sys.unraisablehook = self._handle_unraisable
+        self._cleanup.callback(setattr, sys, "unraisablehook", self._previous_hook)
         # Python runs handlers between byte codes only. The pipe tells a thread of a signal also
         # while the main thread is in native code.
         receiver, sender = socket.socketpair()
@@ -121,9 +127,17 @@ class StopSignals:
             print(f"Got {signal.Signals(number).name}, stopping.", flush=True)
             leave = self._when is _When.AT_ONCE
         else:
-            leave = self._when is _When.LATE and self._late
+            again = self._when is _When.AT_ONCE and self._swallowed
+            leave = self._late and (again or self._when is _When.LATE)
         if leave and not self.deferred:
             raise StopRequested
+
+    def _handle_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
+        """Note that the request was raised in a destructor or the like, which nothing leaves."""
+        if unraisable.exc_type is StopRequested:
+            self._swallowed = True
+        else:
+            self._previous_hook(unraisable)
 
     def _watch(self, receiver: socket.socket) -> None:
         """Body of the thread: see every signal at once, act where the handler cannot."""

@@ -1,6 +1,7 @@
 """Progress, banner, heartbeat and stop requests, without real time."""
 
 import signal
+import sys
 import threading
 import types
 
@@ -181,6 +182,21 @@ def test_signal_interrupts_a_wait_inside_protected_code():
             signal.raise_signal(signal.SIGTERM)
             threading.Event().wait(60)
         assert signals.exit_code == 143
+
+
+def test_signal_in_a_destructor_is_raised_again_after_the_grace(capsys):
+    class Interrupted:
+        def __del__(self):
+            signal.raise_signal(signal.SIGTERM)
+
+    hook = sys.unraisablehook
+    with stop.StopSignals(grace=0.05) as signals, pytest.raises(stop.StopRequested):
+        Interrupted()
+        assert signals.requested
+        threading.Event().wait(60)
+        pytest.fail("The wait must not go on.")
+    assert "Exception ignored" not in capsys.readouterr().err
+    assert sys.unraisablehook is hook
 
 
 def test_signal_leaves_a_short_wait_alone():
