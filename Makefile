@@ -2,7 +2,7 @@
 # make test     install what is missing and run the tests; ARGS go to pytest
 # make test-logs  install the logging packages as well and test the log outputs against them
 # make lint     check style;  make types: check types;  make check: lint, types and test
-# make bench    run the benchmarks
+# make bench    run the benchmarks and compare them with the public implementation (ten minutes)
 # make clean    remove the virtual environment and caches
 #
 # PYTHON=... chooses the interpreter for a new virtual environment, VENV=... its folder.
@@ -41,7 +41,7 @@ types: $(VENV)/.installed-dev
 check: lint types test
 
 bench: $(VENV)/.installed
-	for name in train_step policy_step replay driver; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python benchmarks/run_all.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

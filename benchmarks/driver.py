@@ -1,5 +1,7 @@
 """Times the driver with a random policy: environment steps per second, serial and in processes.
 
+Also tells which of the two `run.parallel` auto chooses.
+
 python benchmarks/driver.py [--tasks dummy_disc dmc_walker_walk] [--envs 16] [--seconds 5]
 """
 
@@ -8,12 +10,14 @@ import functools
 import time
 
 import yardstick
+from figures import report
 
 from dreamerv3 import factories
 from dreamerv3.presets import Presets
 from embodied.core.config import Config
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent
+from embodied.run.stepping import use_processes
 
 
 def steps_per_second(config: Config, envs: int, parallel: bool, seconds: float) -> float:
@@ -39,13 +43,17 @@ def main() -> None:
     args = parser.parse_args()
     presets = Presets.load()
     proprio = presets.defaults.update(presets.changes("dmc_proprio"))
-    yardstick.report_yardsticks()
+    yardstick.report_without_device()
     for task in args.tasks:
         config = proprio.update({"task": task})
+        rates = {}
         for parallel in (False, True):
-            value = steps_per_second(config, args.envs, parallel, args.seconds)
+            rates[parallel] = steps_per_second(config, args.envs, parallel, args.seconds)
             name = f"driver/{task}/{'processes' if parallel else 'serial'}"
-            yardstick.report(name, value, "env steps/s", envs=args.envs)
+            report(name, rates[parallel], "env steps/s", envs=args.envs)
+        choice = use_processes("auto", factories.EnvMaker(config), args.envs)
+        details = {"envs": args.envs, "processes": choice}
+        report(f"driver/{task}/auto", rates[choice], "env steps/s", **details)
 
 
 if __name__ == "__main__":

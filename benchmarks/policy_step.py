@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import yardstick
+from figures import report
 from train_step import OBS, Benchmark
 
 from embodied.core.config import Config
@@ -38,7 +39,7 @@ def milliseconds(bench: Benchmark, envs: int) -> float:
             state[0], action, _ = actor(state[0], obs, "train")
         return action
 
-    return yardstick.milliseconds(call) / CALLS
+    return yardstick.device_milliseconds(call) / CALLS
 
 
 def main() -> None:
@@ -53,7 +54,7 @@ def main() -> None:
         bench = Benchmark(size, args.dtype)
         for envs in args.envs:
             value = milliseconds(bench, envs)
-            yardstick.report(f"policy_step/{size}/{envs}", value, "ms", dtype=args.dtype)
+            report(f"policy_step/{size}/{args.dtype}/{envs}", value, "ms")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,7 @@ import argparse
 import collections
 import gc
 import importlib
-import json
-import os
 import pathlib
-import platform
 import shutil
 import subprocess
 import sys
@@ -28,6 +25,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import psutil
+import yardstick
+from figures import report
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
@@ -175,6 +174,8 @@ def _measure(
             replays[name].add(steps[count % len(steps)], count % 16)
         memory[name] = (process.memory_info().rss - before) / args.steps
     yield "memory_bytes_per_step", memory
+    if args.only_memory:
+        return
 
     def rounds(function: Callable[[Any, int], Any]) -> dict[str, float]:
         best = dict.fromkeys(replays, 0.0)
@@ -231,36 +232,6 @@ def unit_of(figure: str) -> str:
     return "bytes" if figure.startswith("memory") else "1/s"
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=pathlib.Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        commit = "unknown"
-    block = np.zeros(1 << 26, np.uint8)
-    copies = rate(lambda _: block.copy(), 0.3)
-    begin = time.perf_counter()
-    for _ in range(10**6):
-        pass
-    loops = 1 / (time.perf_counter() - begin)
-    return {
-        "cpu": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 1),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "commit": commit,
-        "python_loops_million_per_second": round(loops, 1),
-        "copy_gb_per_second": round(copies * block.nbytes / 1e9, 2),
-    }
-
-
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -269,6 +240,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50_000, help="steps to store, save and load")
     parser.add_argument("--seconds", type=float, default=0.5, help="per round and figure")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only_memory", action="store_true", help="leave out the speeds")
     parser.add_argument("--other", help="class to compare with, as module:Class")
     args = parser.parse_args()
     if len(args.sizes) * len(args.layouts) > 1:
@@ -292,18 +264,13 @@ def run(size: str, layout: str, args: Any) -> None:
         makers[name] = lambda folder, cls=cls: cls(
             length=LENGTH, capacity=5_000_000, directory=folder, chunksize=CHUNKSIZE
         )
-    common = machine()
+    yardstick.report_without_device()
     for figure, values in measure(makers, make_steps(size, layout), args):
         others = {name: value for name, value in values.items() if name != "ours"}
-        line = {
-            "name": f"replay/{size}/{layout}/{figure}",
-            "value": round(values["ours"], 4),
-            "unit": unit_of(figure),
-            **{name: round(value, 4) for name, value in others.items()},
-            "ratio": {name: round(values["ours"] / x, 3) for name, x in others.items() if x},
-            **common,
-        }
-        print(json.dumps(line), flush=True)
+        ratio = {name: round(values["ours"] / x, 3) for name, x in others.items() if x}
+        others = {name: round(value, 4) for name, value in others.items()}
+        name = f"replay/{size}/{layout}/{figure}"
+        report(name, values["ours"], unit_of(figure), **others, ratio=ratio)
 
 
 if __name__ == "__main__":

@@ -16,25 +16,21 @@ import collections
 import dataclasses
 import json
 import pathlib
-import queue
 import random
 import re
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 
 import numpy as np
-import psutil
+from program import ROOT, FailedError, Program
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from embodied.core.checkpoint import Checkpoint  # noqa: E402
-from embodied.core.replay.replay import Replay  # noqa: E402
+from embodied.core.checkpoint import Checkpoint
+from embodied.core.replay.replay import Replay
 
 OPTIONS = (
     "--configs", "debug", "--env.dummy.size", "16", "16", r"--.*\.mults", "2", "4", "--run.steps",
@@ -46,13 +42,8 @@ OPTIONS = (
 LENGTH = 11
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 MOMENTS = ("compile", "loop", "save")
-GRACE = 20.0
 STARTED = "^(Continuing at|Starting a new run)"
 LOOPING = "^Step "
-
-
-class FailedError(Exception):
-    """Something that a run must never do."""
 
 
 @dataclasses.dataclass
@@ -72,79 +63,18 @@ class Figures:
     step: int = 0
 
 
-class Program:
-    """The program under test, with its output line by line."""
-
-    def __init__(self, folder: pathlib.Path, cache: pathlib.Path) -> None:
-        """Start it in its folder."""
-        command = [sys.executable, str(ROOT / "dreamerv3" / "main.py"), *OPTIONS]
-        command += ["--logdir", str(folder), "--jax.cache", str(cache)]
-        self.started = time.monotonic()
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        self.lines: list[str] = []
-        self._queue: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def wait_for(self, pattern: str, seconds: float) -> str:
-        """Return the first line that matches.
-
-        Raises:
-          FailedError: If the program ends or takes longer.
-        """
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                line = self._queue.get(timeout=max(deadline - time.monotonic(), 0.01))
-            except queue.Empty:
-                raise FailedError(f"no '{pattern}' within {seconds:.0f} s") from None
-            if line is None:
-                raise FailedError(f"ended before '{pattern}':\n" + "".join(self.lines[-40:]))
-            if re.search(pattern, line):
-                return line
-
-    def end(self, number: int) -> tuple[float, list[int]]:
-        """Send a signal; return the seconds until the end and the processes that are left.
-
-        Raises:
-          FailedError: If it does not end in time or not with the code of the signal.
-        """
-        family = [psutil.Process(self.process.pid)]
-        family += family[0].children(recursive=True)
-        start = time.monotonic()
-        self.process.send_signal(number)
-        try:
-            code = self.process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            raise FailedError(f"still there {GRACE:.0f} s after signal {number}") from None
-        seconds = time.monotonic() - start
-        left = psutil.wait_procs(family, timeout=10)[1]
-        # Python itself ends with the signal before the program can handle it.
-        if code not in (-number, 128 + number):
-            raise FailedError(f"exit code {code}:\n" + "".join(self.lines[-40:]))
-        return seconds, [process.pid for process in left]
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line)
-            self._queue.put(line)
-        self._queue.put(None)
-
-
 def run_and_kill(
     folder: pathlib.Path, rng: random.Random, moment: str, number: int, figures: Figures
 ) -> None:
     """Start the program, kill it at a random point of a moment, and check what is left."""
     before = saved_step(folder)
-    program = Program(folder, folder.parent / "cache")
+    program = Program(OPTIONS, folder, folder.parent / "cache")
     try:
         if moment == "compile":
             time.sleep(rng.uniform(0, figures.setup_seconds or 3.0))
         else:
-            line = program.wait_for(STARTED, 100)
-            figures.step = check_continued(line, before)
+            _, found = program.wait_for(STARTED, 100)
+            figures.step = check_continued(found.string, before)
             program.wait_for(LOOPING, 60)
             passed = time.monotonic() - program.started
             figures.setup_seconds = max(figures.setup_seconds, passed)
@@ -155,8 +85,7 @@ def run_and_kill(
         completed = saved_step(folder)
         seconds, left = program.end(number)
     finally:
-        program.process.kill()
-        program.process.wait()
+        program.kill()
     if left:
         raise FailedError(f"processes {left} are left")
     if "Traceback" in "".join(program.lines):
