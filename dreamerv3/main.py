@@ -18,7 +18,6 @@ if __name__ == "__main__":
 from dreamerv3 import command_line
 from dreamerv3.next_steps import announced
 from dreamerv3.run_folder import claimed
-from embodied.core.allocator import reuse_large_buffers
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
 from embodied.run.folder_lock import FolderInUseError
@@ -35,7 +34,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     logging.basicConfig(format="%(levelname)s: %(message)s")
     config = command_line.resolve(argv)
-    reuse_large_buffers()
     # Only a command line that makes sense has to wait for JAX.
     from embodied.jax.platform import (
         PlatformError,

@@ -4,7 +4,7 @@ import ctypes
 import sys
 
 # Numbers of the options in malloc.h of the GNU C library.
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 KEPT, PADDING = 2**31 - 1, 64 * 2**20
 
 
@@ -12,16 +12,13 @@ def reuse_large_buffers() -> None:
     """Keep freed memory in the process instead of giving it back to the system at once.
 
     On the CPU, JAX allocates large temporary buffers in every call. Fresh memory from the system
-    has to be filled with zeros page by page, which can take as long as the computation. All
-    threads share one heap, because the heaps of single threads are too small for large buffers
-    and take those from the system; so call this before threads start to allocate. Other systems
-    than Linux with the GNU C library are left as they are.
+    has to be filled with zeros page by page, which can take as long as the computation. Other
+    systems than Linux with the GNU C library are left as they are.
     """
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_ARENA_MAX, 1)
         mallopt(M_MMAP_MAX, 0)
         mallopt(M_TRIM_THRESHOLD, KEPT)
         mallopt(M_TOP_PAD, PADDING)
