@@ -3,15 +3,18 @@
     python benchmarks/train_step.py [--sizes size1m size12m] [--dtype float32] [--profile]
 
 With `--profile`, the parts of the step are timed on their own: the world model forward and
-backward, imagination, and the heads and losses on imagined states with their gradients.
+backward, imagination, the heads and losses on imagined states with their gradients, and the
+optimizer. Each has its share of the whole step; compiled apart, they need not add up to it.
 """
 
 import argparse
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import yardstick
+from figures import report
 
 from dreamerv3.agent import Dreamer
 from dreamerv3.presets import Presets
@@ -34,8 +37,9 @@ ACT = {"action": Space(np.float32, 6, -1, 1)}
 class Benchmark:
     """A model of one size with a batch to learn from."""
 
-    def __init__(self, size: str, dtype: str) -> None:
-        """Create parameters and a batch."""
+    def __init__(self, size: str, dtype: str, repeats: int = 5) -> None:
+        """Create parameters and a batch; durations are the median of some repeats."""
+        self.repeats = repeats
         presets = Presets.load()
         config = presets.defaults.update(presets.changes(size))
         self.config = config
@@ -72,12 +76,14 @@ class Benchmark:
             state[0], (state[1], _, metrics) = step(*state, self.data)
             return metrics
 
-        return yardstick.milliseconds(call)
+        return yardstick.device_milliseconds(call, self.repeats)
 
     def part(self, fn: Any, *args: Any) -> tuple[float, Any]:
         """Time a function that uses modules; return its result, too."""
         call = jax.jit(lambda params, *args: nj.pure(fn)(params, *args, seed=0, modify=True)[1])
-        return yardstick.milliseconds(lambda: call(self.params, *args)), call(self.params, *args)
+        return yardstick.device_milliseconds(lambda: call(self.params, *args)), call(
+            self.params, *args
+        )
 
     def profile(self) -> dict[str, float]:
         """Time the parts of the step."""
@@ -104,11 +110,19 @@ class Benchmark:
 
             return nj.grad(loss, [model.pol, model.val])()
 
+        def optimizer(scale: Any) -> Any:
+            def loss() -> Any:
+                params = [x for module in model.opt.modules for x in module.values.values()]
+                return scale * sum(jnp.square(value).sum() for value in params)
+
+            return model.opt(loss)
+
         both, _ = self.part(actor_critic, feat)
         return {
             "world model": world,
             "imagination": imagination,
             "heads and losses": both - imagination,
+            "optimizer": self.part(optimizer, jnp.float32(1))[0],
         }
 
 
@@ -117,16 +131,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", nargs="+", default=["size1m", "size12m"])
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     reuse_large_buffers()
     yardstick.report_yardsticks()
     for size in args.sizes:
-        bench = Benchmark(size, args.dtype)
-        if args.profile:
-            for name, value in bench.profile().items():
-                yardstick.report(f"train_step/{size}/{name}", value, "ms", dtype=args.dtype)
-        yardstick.report(f"train_step/{size}", bench.train(), "ms", dtype=args.dtype)
+        bench = Benchmark(size, args.dtype, args.repeats)
+        parts = bench.profile() if args.profile else {}
+        whole = bench.train()
+        name = f"train_step/{size}/{args.dtype}"
+        for part, value in parts.items():
+            report(f"{name}/{part}", value, "ms", share=round(value / whole, 3))
+        report(name, whole, "ms")
 
 
 if __name__ == "__main__":
