@@ -1,10 +1,10 @@
 """Decisions that depend on the time, made once for all processes that train together."""
 
-import threading
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from embodied.run.parallel.transport import Connection, Listener, connect
+from embodied.run.parallel.messages import Connection, Peer, Server
 
 Decide = Callable[[], bool]
 
@@ -29,19 +29,16 @@ class Replicas:
           ipv6: Whether to use IPv6.
         """
         self._leader = replica == 0
-        self._followers: list[Connection] = []
+        self._followers: list[Peer] = []
         self._answers: dict[tuple[str, int], bool] = {}
         self._asked: dict[str, int] = {}
         self._replicas = replicas
-        self._messages = 0
-        self._lost = False
-        self._arrived = threading.Condition()
-        self._listener: Listener | None = None
+        self._server: Server | None = None
         self._connection: Connection | None = None
         if replicas > 1 and self._leader:
-            self._listener = Listener(address, ipv6, self._on_message, self._on_lost)
+            self._server = Server(address, ipv6)
         elif replicas > 1:
-            self._connection = connect(address, ipv6)
+            self._connection = Connection(address, ipv6)
         self._meetings = 0
         self.meet()
 
@@ -57,12 +54,8 @@ class Replicas:
           ConnectionError: If one of them is lost.
         """
         number, self._meetings = self._meetings, self._meetings + 1
-        if self._leader:
-            with self._arrived:
-                expected = self._meetings * (self._replicas - 1)
-                self._arrived.wait_for(lambda: self._lost or self._messages == expected)
-                if self._lost:
-                    raise ConnectionError("Lost a process that trains together with this one.")
+        if self._server is not None:
+            self._gather(self._server)
         elif self._connection is not None:
             self._connection.send(number)
         self._answer("", number, True)
@@ -86,7 +79,7 @@ class Replicas:
 
     def close(self) -> None:
         """Close the connections."""
-        for part in (self._listener, self._connection):
+        for part in (self._server, self._connection):
             if part is not None:
                 part.close()
 
@@ -99,7 +92,8 @@ class Replicas:
         """Send an answer to the others, or wait for it."""
         if self._leader:
             for follower in self._followers:
-                follower.send([name, number, answer])
+                assert self._server is not None, "followers are connected to it"
+                self._server.send(follower, [name, number, answer])
             return answer
         assert self._connection is not None, "followers are connected"
         while (name, number) not in self._answers:
@@ -107,17 +101,17 @@ class Replicas:
             self._answers[key, index] = answer
         return self._answers.pop((name, number))
 
-    def _on_message(self, sender: Connection, number: Any) -> None:
-        with self._arrived:
-            if number == 0:
-                self._followers.append(sender)
-            self._messages += 1
-            self._arrived.notify_all()
-
-    def _on_lost(self, sender: Connection) -> None:
-        with self._arrived:
-            self._lost = True
-            self._arrived.notify_all()
+    def _gather(self, server: Server) -> None:
+        """Wait for a message of each of the others; they send the next one after the answer."""
+        missing = self._replicas - 1
+        while missing:
+            if server.clients < len(self._followers):
+                raise ConnectionError("Lost a process that trains together with this one.")
+            with contextlib.suppress(TimeoutError):
+                peer, number = server.receive()
+                missing -= 1
+                if number == 0:
+                    self._followers.append(peer)
 
 
 def join(args: Any) -> Replicas:

@@ -1,16 +1,20 @@
 """Messages and calls between processes."""
 
+import contextlib
+import socket
 import threading
 import time
 
 import ml_dtypes
 import numpy as np
+import psutil
 import pytest
 
-from embodied.run.parallel.rpc import RemoteError, RpcClient, RpcServer
-from embodied.run.parallel.transport import Listener, connect, resolve
+from embodied.run.parallel.messages import Connection, Server, pack, resolve, unpack
+from embodied.run.parallel.rpc import RemoteError, RpcClient, serve
 from embodied.run.replicas import Replicas
 
+PLAIN_THREADS = pytest.mark.filterwarnings("ignore:Using Portal from plain Python threads")
 VALUE = {
     "none": None,
     "texts": ["a", "ü"],
@@ -39,14 +43,37 @@ def assert_same(first, second):
         assert first == second
 
 
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def address():
     return resolve("localhost:{auto}")
 
 
-def test_values_come_back_as_they_were_sent(address):
-    listener = Listener(address, False, lambda sender, value: sender.send(value))
-    connection = connect(address)
+@pytest.fixture
+def echo(address):
+    server, ended = Server(address), threading.Event()
+
+    def answer():
+        while not ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                server.send(*server.receive())
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield server
+    ended.set()
+    thread.join()
+    server.close()
+
+
+def test_values_come_back_as_they_were_sent(address, echo):
+    connection = Connection(address)
     for value in (VALUE, VALUE["large"], None, [VALUE, VALUE]):
         connection.send(value)
         answer = connection.receive()
@@ -54,25 +81,74 @@ def test_values_come_back_as_they_were_sent(address):
             value, answer = value[1], answer[1]
         assert_same(value, answer)
     answer["small"][0, 0] = 7  # Nothing else has a hold on it.
+    # More than the system takes at once, several on their way, and of many arrays.
+    values = [np.full(2**23, index, np.uint8) for index in range(3)]
+    values.append([np.full(3, index) for index in range(3000)])
+    for value in values:
+        connection.send(value)
+    for value in values:
+        np.testing.assert_array_equal(connection.receive(), value)
     connection.close()
-    listener.close()
+    for use in (connection.receive, lambda: connection.send(1)):
+        with pytest.raises(ConnectionError, match="Lost the connection"):
+            use()
 
 
-def test_strangers_and_lost_connections(address):
-    with pytest.raises(ConnectionError, match="Nobody answers at"):
-        connect(address, timeout=0)
-    listener = Listener(address, False, lambda sender, value: None)
-    connection = connect(address)
-    listener.close()
-    with pytest.raises(ConnectionError):
+def test_only_plain_values_are_sent():
+    with pytest.raises(TypeError, match="Got object at"):
+        pack({"a": object()})
+    with pytest.raises(ValueError, match=r"dtype '\|O8'"):
+        unpack(memoryview(pack(np.zeros(1, np.int64)).replace(b"<i8", b"|O8")))
+
+
+def test_strangers_and_lost_connections(address, echo):
+    host, port = address.split(":")
+    stranger = socket.create_connection((host, int(port)))
+    wait_until(lambda: echo.clients == 1)
+    stranger.close()
+    wait_until(lambda: echo.clients == 0)
+    with socket.create_connection((host, int(port))) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert not stranger.recv(1)
+    connection = Connection(address)
+    connection.send(1)
+    assert connection.receive() == 1
+    assert echo.clients == 1
+    connection.close()
+    wait_until(lambda: echo.clients == 0)
+    with pytest.raises(ConnectionError, match="The client is gone"):
+        echo.send(("127.0.0.1", 1), 1)
+
+
+@PLAIN_THREADS
+def test_clients_wait_for_a_server_and_notice_its_end(address, capsys):
+    servers = []
+    timer = threading.Timer(0.2, lambda: servers.append(Server(address)))
+    timer.start()
+    connection = Connection(address, patience=0.01)
+    assert f"Waiting for {address}, where nobody answers yet." in capsys.readouterr().out
+    timer.join()
+    servers[0].close()
+    with pytest.raises(ConnectionError, match="Lost the connection"):
         connection.receive()
     connection.close()
+    assert not capsys.readouterr().out
+
+
+def test_addresses(address):
     for wrong in ("localhost", "localhost:x", ":5"):
         with pytest.raises(ValueError, match="expected 'host:port'"):
             resolve(wrong)
     assert resolve("somewhere:5001") == "somewhere:5001"
+    assert resolve("somewhere:{auto}").startswith("somewhere:")
+    server = Server(address)
+    (port,) = [x for x in psutil.Process().net_connections() if x.status == psutil.CONN_LISTEN]
+    assert port.laddr.ip == "127.0.0.1"
+    server.close()
 
 
+@PLAIN_THREADS
 def test_calls(address):
     order = []
     functions = {
@@ -81,7 +157,16 @@ def test_calls(address):
         "wait": (lambda: time.sleep(0.2), 1),
         "fail": (lambda: 1 / 0, 1),
     }
-    server = RpcServer(address, False, functions)
+    failed = []
+
+    def run():
+        try:
+            serve(address, False, functions)
+        except ZeroDivisionError as error:
+            failed.append(error)
+
+    server = threading.Thread(target=run)
+    server.start()
     client = RpcClient(address)
     waiting = client.start("wait")
     assert client("double", 4) == 8  # Does not wait for another function.
@@ -92,13 +177,14 @@ def test_calls(address):
     waiting()
     with pytest.raises(RemoteError, match="ZeroDivisionError"):
         client("fail")
-    with pytest.raises(ZeroDivisionError):
-        server.serve()
+    server.join(20)
+    assert failed
     client.close()
     with pytest.raises(ConnectionError, match="Lost the connection"):
         client("double", 1)
 
 
+@PLAIN_THREADS
 def test_processes_that_train_together_decide_the_same(address):
     answers, done = {}, threading.Barrier(3)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.interfaces import Agent, Carry
-from embodied.run.parallel.transport import Connection, Listener
+from embodied.run.parallel.messages import Peer, Server
 
 #: Gets columns [N, ...], values that single environments have, and the number of the first one.
 OnStep = Callable[[dict[str, np.ndarray], list[dict[str, Any]], int], None]
@@ -52,10 +52,10 @@ class Actor:
         self._closed = threading.Event()
         self._error: BaseException | None = None
         self._receiving = threading.Lock()
-        self._listener = Listener(address, args.ipv6, self._on_message)
+        self._server = Server(address, args.ipv6)
         self._threads = [
-            threading.Thread(target=self._act, name="actor", daemon=True)
-            for _ in range(max(1, args.actor_threads))
+            threading.Thread(target=target, name="actor", daemon=True)
+            for target in [self._receive, *[self._act] * max(1, args.actor_threads)]
         ]
         for thread in self._threads:
             thread.start()
@@ -72,16 +72,23 @@ class Actor:
             self._ready.put(None)
         for thread in self._threads:
             thread.join(5)
-        self._listener.close()
+        self._server.close()
 
-    def _on_message(self, sender: Connection, message: Any) -> None:
+    def _receive(self) -> None:
+        while not self._closed.is_set():
+            try:
+                with contextlib.suppress(TimeoutError):
+                    self._take_in(*self._server.receive())
+            except Exception as error:
+                self._fail(error)
+
+    def _take_in(self, sender: Peer, message: Any) -> None:
         index, obs = message
+        if not 0 <= index < self._envs:
+            expected = f"expected a number below run.envs={self._envs}"
+            raise ValueError(f"Got an environment with number {index}, {expected}.")
+        group = self._groups[index // self._size]
         with self._receiving:
-            if not 0 <= index < self._envs:
-                expected = f"expected a number below run.envs={self._envs}"
-                self._fail(ValueError(f"Got an environment with number {index}, {expected}."))
-                return
-            group = self._groups[index // self._size]
             if group.put(index, sender, obs):
                 self._ready.put(group)
 
@@ -104,7 +111,7 @@ class Actor:
         for index, (sender, _) in enumerate(arrived):
             # An environment that is gone comes back and begins an episode.
             with contextlib.suppress(ConnectionError):
-                sender.send({key: value[index] for key, value in actions.items()})
+                self._server.send(sender, {key: value[index] for key, value in actions.items()})
         with self._stepping:
             if not self._closed.is_set():
                 self._on_step(columns, rows, group.first)
@@ -129,9 +136,9 @@ class _Group:
         self._agent, self._size = agent, size
         self.acting = threading.Lock()
         self._carry: Carry = agent.init_policy(size)
-        self._arrived: dict[int, tuple[Connection, Mapping[str, Any]]] = {}
+        self._arrived: dict[int, tuple[Peer, Mapping[str, Any]]] = {}
 
-    def put(self, index: int, sender: Connection, obs: Mapping[str, Any]) -> bool:
+    def put(self, index: int, sender: Peer, obs: Mapping[str, Any]) -> bool:
         """Take in an observation; return whether the group is complete.
 
         An environment sends again only where it has connected anew; the newer observation counts.
@@ -140,7 +147,7 @@ class _Group:
         self._arrived[index] = (sender, obs)
         return not complete and len(self._arrived) == self._size
 
-    def take(self) -> list[tuple[Connection, Mapping[str, Any]]]:
+    def take(self) -> list[tuple[Peer, Mapping[str, Any]]]:
         """Return the senders and observations in order, and wait for the next ones."""
         arrived, self._arrived = self._arrived, {}
         return [arrived[index] for index in sorted(arrived)]

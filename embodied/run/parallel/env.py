@@ -8,10 +8,7 @@ import numpy as np
 
 from embodied.core.checked_env import CheckedEnv
 from embodied.core.interfaces import Env
-from embodied.run.parallel.transport import Connection, connect
-
-#: Seconds after which an environment that finds no actor says so.
-PATIENCE = 30.0
+from embodied.run.parallel.messages import Connection
 
 
 def run_env(make_env: Callable[[int], Env], args: Any, address: str, index: int) -> None:
@@ -31,21 +28,13 @@ def run_env(make_env: Callable[[int], Env], args: Any, address: str, index: int)
     env = CheckedEnv(index, functools.partial(make_env, index))
     try:
         while True:
-            connection = _connect(address, args, index)
+            connection = Connection(address, args.ipv6)
             try:
                 _step(env, index, connection)
             except ConnectionError:
                 connection.close()
     finally:
         env.close()
-
-
-def _connect(address: str, args: Any, index: int) -> Connection:
-    try:
-        return connect(address, args.ipv6, PATIENCE)
-    except ConnectionError as error:
-        print(f"Environment {index} waits for the actor. {error}", flush=True)
-        return connect(address, args.ipv6)
 
 
 def _step(env: CheckedEnv, index: int, connection: Connection) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from embodied.core.counter import Counter
 from embodied.core.logger import Logger
 from embodied.run.episodes import EpisodeLogger
-from embodied.run.parallel.rpc import Offers, RemoteError, RpcClient, RpcServer
+from embodied.run.parallel import rpc
 
 IN_FLIGHT = 8
 
@@ -29,8 +29,8 @@ def serve_logger(make_logger: Callable[[], Logger], args: Any, address: str) -> 
     offered = _Offered(make_logger(), args)
     multiplier = offered.logger.multiplier
     # One function for most, so that everything is done in the order in which it was asked for.
-    offers: Offers = {"do": (offered.do, 1), "multiplier": (lambda: multiplier, 1)}
-    RpcServer(address, args.ipv6, offers).serve()
+    offers: rpc.Offers = {"do": (offered.do, 1), "multiplier": (lambda: multiplier, 1)}
+    rpc.serve(address, args.ipv6, offers)
 
 
 class _Offered:
@@ -74,7 +74,7 @@ class RemoteLogger:
           ipv6: Whether the address is one of IPv6.
         """
         self.step = Counter()
-        self._client = RpcClient(address, ipv6)
+        self._client = rpc.RpcClient(address, ipv6)
         self.multiplier: int = self._client("multiplier")
         self._lock = threading.Lock()
         self._pending: list[Callable[[], Any]] = []
@@ -107,7 +107,7 @@ class RemoteLogger:
 
     def close(self) -> None:
         """Write what is buffered and close the connection."""
-        with contextlib.suppress(ConnectionError, RemoteError):
+        with contextlib.suppress(ConnectionError, rpc.RemoteError):
             self._client("do", int(self.step), "write")
         self._client.close()
 

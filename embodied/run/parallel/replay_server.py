@@ -8,7 +8,7 @@ import numpy as np
 
 from embodied.core.replay.limiters import SamplesPerInsert
 from embodied.core.replay.replay import Replay
-from embodied.run.parallel.rpc import Offers, RpcClient, RpcServer
+from embodied.run.parallel import rpc
 
 WAIT_SECONDS = 0.5
 IN_FLIGHT = 2
@@ -46,9 +46,9 @@ def serve_replay(make_replay: Callable[[], Replay], args: Any, address: str) -> 
         "load": offered.load,
         "spaces": offered.describe,
     }
-    offers: Offers = {name: (function, 1) for name, function in functions.items()}
+    offers: rpc.Offers = {name: (function, 1) for name, function in functions.items()}
     offers = {**offers, "sample": (offered.sample, 2)}
-    RpcServer(address, args.ipv6, offers).serve()
+    rpc.serve(address, args.ipv6, offers)
 
 
 class _Offered:
@@ -108,7 +108,7 @@ class RemoteReplay:
           ipv6: Whether the address is one of IPv6.
         """
         # Inserts and batches wait for each other, so they do not share a connection.
-        self._inserts, self._calls = RpcClient(address, ipv6), RpcClient(address, ipv6)
+        self._inserts, self._calls = rpc.RpcClient(address, ipv6), rpc.RpcClient(address, ipv6)
         self.length, self.capacity = self._calls("spaces")
         self._items = 0
         self._pending: list[Callable[[], int]] = []

@@ -10,9 +10,9 @@ from embodied.core.replay.replay import Replay
 from embodied.run.parallel.agent import Addresses, run_agent
 from embodied.run.parallel.env import run_env
 from embodied.run.parallel.log_server import serve_logger
+from embodied.run.parallel.messages import resolve
 from embodied.run.parallel.replay_server import serve_replay
 from embodied.run.parallel.supervisor import AGENT, Supervisor
-from embodied.run.parallel.transport import resolve
 
 
 def parallel(
