@@ -127,7 +127,7 @@ def test_clients_wait_for_a_server_and_notice_its_end(address, capsys):
     timer = threading.Timer(0.2, lambda: servers.append(Server(address)))
     timer.start()
     connection = Connection(address, patience=0.01)
-    assert f"Waiting for {address}, where nobody answers yet." in capsys.readouterr().out
+    assert f"Waiting for {address}, where nobody answers: " in capsys.readouterr().out
     timer.join()
     servers[0].close()
     with pytest.raises(ConnectionError, match="Lost the connection"):
@@ -182,6 +182,19 @@ def test_calls(address):
     client.close()
     with pytest.raises(ConnectionError, match="Lost the connection"):
         client("double", 1)
+
+
+def test_calls_to_a_server_that_is_lost(address):
+    server = Server(address)
+    client = RpcClient(address)
+    waiting = client.start("anything")
+    assert server.receive(20)[1] == [0, "anything", []]
+    server.close()
+    with pytest.raises(ConnectionError, match="Lost the connection"):
+        waiting()
+    with pytest.raises(ConnectionError, match="Lost the connection"):
+        client("anything")
+    client.close()
 
 
 @PLAIN_THREADS

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from embodied.core.checkpoint_tree import dtype_from_name, dtype_name, flatten, 
 Peer = tuple[Any, ...]
 #: Seconds after which a process that finds no server says so.
 PATIENCE = 30.0
+RETRY_SECONDS = 0.1
 CLOSE_SECONDS = 5.0
 LARGE = 64 * 1024
 # The parts of a run limit by themselves what is under way.
@@ -67,7 +69,12 @@ def unpack(message: memoryview) -> Any:
 
 
 class Connection:
-    """The connection of a client; one thread may receive while others send."""
+    """The connection of a client. One thread may receive; several may send.
+
+    It speaks to a `portal.ServerSocket` in place of `portal.ClientSocket`, whose thread looks for
+    messages every millisecond, and without a break after some: with eight environments, most of a
+    core.
+    """
 
     def __init__(self, address: str, ipv6: bool = False, patience: float = PATIENCE) -> None:
         """Connect, waiting for the server to come up.
@@ -81,10 +88,24 @@ class Connection:
         if host in ("localhost", "0.0.0.0", "::"):
             host = "::1" if ipv6 else "127.0.0.1"
         self._address = address
-        self._socket = _ClientSocket(f"{host}:{port}", ipv6=ipv6)
-        if not self._socket.connect(patience):
-            print(f"Waiting for {address}, where nobody answers yet.", flush=True)
-            self._socket.connect()
+        self._sending = threading.Lock()
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                self._sock = socket.create_connection((host, int(port)))
+                break
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    print(f"Waiting for {address}, where nobody answers: {error}.", flush=True)
+                    deadline = math.inf
+            time.sleep(RETRY_SECONDS)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        options = portal.client_socket.Options
+        portal.utils.set_keepalive(
+            self._sock, options.keepalive_after, options.keepalive_every, options.keepalive_fails
+        )
+        with self._as_connection_error():
+            self._sock.sendall(options.handshake.encode())
 
     def send(self, value: Any) -> None:
         """Send a value; see `pack`.
@@ -92,9 +113,10 @@ class Connection:
         Raises:
           ConnectionError: If the connection is lost.
         """
-        message = pack(value)
-        with self._as_connection_error():
-            self._socket.send(message)
+        buffer = portal.buffers.SendBuffer(pack(value))
+        with self._sending, self._as_connection_error():
+            while not buffer.done():
+                buffer.send(self._sock)
 
     def receive(self) -> Any:
         """Wait for the next value; its arrays may be written to.
@@ -102,22 +124,26 @@ class Connection:
         Raises:
           ConnectionError: If the connection is lost, or closed by another thread.
         """
+        buffer = portal.buffers.RecvBuffer(portal.client_socket.Options.max_msg_size)
         with self._as_connection_error():
-            message = self._socket.recv()
-        return unpack(message)
+            while not buffer.done():
+                buffer.recv(self._sock)
+        return unpack(buffer.result())
 
     def close(self) -> None:
-        """Close it; a thread that waits in `receive` gets an error."""
-        self._socket.close(CLOSE_SECONDS)
-        self._socket.isconn.clear()
+        """Close it; threads that wait in `send` or `receive` get an error."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        with self._sending:
+            self._sock.close()
 
     @contextlib.contextmanager
     def _as_connection_error(self) -> Iterator[None]:
         try:
             yield
-        # The latter is what a closed socket raises.
-        except (portal.Disconnected, AssertionError) as error:
-            raise ConnectionError(f"Lost the connection to {self._address}.") from error
+        except OSError as error:
+            message = f"Lost the connection to {self._address}: {type(error).__name__}: {error}"
+            raise ConnectionError(message) from error
 
 
 class Server:
@@ -169,32 +195,9 @@ class Server:
         self._socket.close(CLOSE_SECONDS)
 
 
-# What follows works around faults of portal 3.8, whose version pyproject.toml limits for that.
-
-
-class _ClientSocket(portal.ClientSocket):
-    def __init__(self, address: str, ipv6: bool) -> None:
-        super().__init__(address, ipv6=ipv6, autoconn=False, **_OPTIONS)
-        # Its thread looks for messages to send every millisecond. The signal that there are some
-        # often comes when they were sent already, and makes it spin until there are new ones.
-        os.close(self.set_signal)
-        self.set_signal = os.open(os.devnull, os.O_WRONLY)
-
-    def _create(self) -> socket.socket:
-        sock = super()._create()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
-
-    def _connect(self) -> socket.socket | None:
-        while self.running:
-            # Errors such as that of a host which cannot be reached yet end its thread.
-            with contextlib.suppress(OSError):
-                return super()._connect()
-            time.sleep(self.options.connect_wait)
-        return None
-
-
 class _ServerSocket(portal.ServerSocket):
+    """Works around faults of portal 3.8; pyproject.toml admits no other version for that."""
+
     def __init__(self, port: int, host: str, ipv6: bool) -> None:
         super().__init__(port, host=host, ipv6=ipv6, **_OPTIONS)
         # Connections that are accepted inherit this.

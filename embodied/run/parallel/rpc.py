@@ -36,9 +36,9 @@ def serve(address: str, ipv6: bool, offers: Offers) -> NoReturn:
 
     def answer(peer: Peer, number: int, name: str, args: list[Any]) -> None:
         try:
-            server.send(peer, [number, True, offers[name][0](*args)])
-        except ConnectionError:
-            return  # Nobody is left to tell.
+            result = offers[name][0](*args)
+            with contextlib.suppress(ConnectionError):  # Nobody may be left to tell.
+                server.send(peer, [number, True, result])
         except Exception as error:
             with contextlib.suppress(ConnectionError):
                 server.send(peer, [number, False, traceback.format_exc()])
@@ -76,7 +76,6 @@ class RpcClient:
           RemoteError: If the function failed.
         """
         number, future = next(self._numbers), Future[Any]()
-        # Sending fails once the connection is lost, so that no future comes too late to be told.
         self._futures[number] = future
         self._connection.send([number, name, list(args)])
         return future.result
@@ -101,5 +100,7 @@ class RpcClient:
                     text = f"The server at {self._address} failed:\n{value}"
                     future.set_exception(RemoteError(text))
         except ConnectionError as error:
+            # Later calls fail when they are sent, so that no future is missed.
+            self._connection.close()
             for future in list(self._futures.values()):
                 future.set_exception(error)
