@@ -23,6 +23,7 @@ from embodied.core.checkpoint_tree import dtype_from_name, dtype_name, flatten, 
 Peer = tuple[Any, ...]
 #: Seconds after which a process that finds no server says so.
 PATIENCE = 30.0
+CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 0.1
 CLOSE_SECONDS = 5.0
 LARGE = 64 * 1024
@@ -92,13 +93,14 @@ class Connection:
         deadline = time.monotonic() + patience
         while True:
             try:
-                self._sock = socket.create_connection((host, int(port)))
+                self._sock = socket.create_connection((host, int(port)), CONNECT_SECONDS)
                 break
             except OSError as error:
                 if time.monotonic() > deadline:
                     print(f"Waiting for {address}, where nobody answers: {error}.", flush=True)
                     deadline = math.inf
             time.sleep(RETRY_SECONDS)
+        self._sock.settimeout(None)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         options = portal.client_socket.Options
         portal.utils.set_keepalive(
