@@ -1,5 +1,6 @@
 """Settings of the C library's memory allocator."""
 
+import ctypes
 import os
 import sys
 
@@ -31,6 +32,15 @@ def reuse_large_buffers() -> None:
         return
     os.environ[VARIABLE] = ":".join(f"glibc.malloc.{key}={x}" for key, x in SETTINGS.items())
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def return_free_memory() -> None:
+    """Give the free memory that is kept for later back to the system.
+
+    To be called now and then, since fragments collect. What is needed again is taken again.
+    """
+    if _has_gnu_library():
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _has_gnu_library() -> bool:

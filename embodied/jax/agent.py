@@ -230,6 +230,7 @@ class JaxAgent(Agent):
         rows = self.config.batch_size
         data = self._example(rows, self.config.batch_length + self.config.replay_context)
 
+        @jax.jit  # Traced once for both uses.
         def create(seed: jax.Array, data: Any) -> dict[str, jax.Array]:
             run = lambda data: self.model.train(self.model.init_train(rows), data)  # noqa: E731
             return nj.init(run)({}, data, seed=seed)
