@@ -52,20 +52,38 @@ def test_layouts_give_the_same_losses_and_share_checkpoints(tmp_path, layouts):
             assert abs(found[f"{layout}/share"] - share) < 0.3, layout
 
 
+# Several processes add up gradients in an order that depends on the place in the array, so that
+# two columns of a kernel with the same gradient come to differ in the last bit. The outermost bins
+# of a two-hot output are such columns until a target reaches them, and as they lie at 5e8, one bit
+# of their probability moves the prediction by 6. So does any rounding on one device that does not
+# treat them alike. All updates can be compared with outputs that do not amplify a last bit, and
+# with two-hot outputs those whose predictions were made before.
 @pytest.mark.slow
-def test_two_processes_give_the_same_losses_and_share_checkpoints(tmp_path):
-    one = result(start(tmp_path, ("one",)))["one"]
-    layouts = ("hosts", "hosts_sharded")
+@pytest.mark.parametrize(
+    "output, layouts, updates",
+    [
+        pytest.param("symlog_mse", ("hosts", "hosts_sharded"), None, id="smooth"),
+        pytest.param("symexp_twohot", ("hosts",), 2, id="twohot"),
+    ],
+)
+def test_two_processes_give_the_same_losses_and_share_checkpoints(
+    tmp_path, output, layouts, updates
+):
+    heads = ["--agent.rewhead.output", output, "--agent.value.output", output]
+    one = result(start(tmp_path, ("one",), *heads))["one"]
+    assert len(one) >= 20
     hosts = ["--replicas", "2", "--jax.mock_devices", "2"]
     hosts += ["--jax.coordinator_address", resolve("localhost:{auto}")]
     hosts += ["--clock_addr", resolve("localhost:{auto}")]
-    processes = [start(tmp_path, layouts, *hosts, "--replica", str(i)) for i in range(2)]
-    for process in processes:
-        found = result(process)
-        for layout in layouts:
-            np.testing.assert_allclose(found[layout], one, rtol=1e-4, err_msg=layout)
-        assert found["hosts/share"] == 1
-        assert found["hosts_sharded/share"] < 0.6
+    processes = [start(tmp_path, layouts, *heads, *hosts, "--replica", str(i)) for i in range(2)]
+    first, second = map(result, processes)
+    assert first == second
+    for layout in layouts:
+        found = first[layout]
+        assert len(found) == len(one)
+        np.testing.assert_allclose(found[:updates], one[:updates], rtol=1e-4, err_msg=layout)
+    assert first["hosts/share"] == 1
+    assert first.get("hosts_sharded/share", 0) < 0.6
 
 
 def test_batches_that_cannot_be_split():

@@ -1,6 +1,7 @@
 """The scripts with the real agent, as the command line runs them."""
 
 import json
+import re
 
 import pytest
 
@@ -33,9 +34,21 @@ def test_collect_offline_and_train_eval(tmp_path, capsys):
     assert not any("train/opt/loss" in line for line in metrics)
 
 
+def ended(output):
+    """Step and number of updates that a run has ended with."""
+    found = re.search(r"Ended at step ([\d,]+) .* with ([\d,]+) updates", output)
+    return (int(number.replace(",", "")) for number in found.groups())
+
+
 @pytest.mark.slow
-def test_parallel(tmp_path):
+def test_parallel(tmp_path, capfd):
+    per_step = 8 / 40
     metrics = launch(tmp_path, "parallel", 600)
-    assert abs(metrics[-1]["train/opt/updates"] / (600 * 8 / 40) - 1) < 0.1
+    step, updates = ended(capfd.readouterr().out)
+    # Learning begins when there is a batch of items, 40, each 11 steps long, of 2 environments.
+    assert abs(updates / ((step - 60) * per_step) - 1) < 0.05
+    assert 0 < metrics[-1]["train/opt/updates"] <= updates  # The mean since the line before.
     metrics = launch(tmp_path, "parallel", 900)
-    assert abs(metrics[-1]["train/opt/updates"] / (900 * 8 / 40) - 1) < 0.1
+    later, more = ended(capfd.readouterr().out)
+    assert abs((more - updates) / ((later - step) * per_step) - 1) < 0.05
+    assert updates < metrics[-1]["train/opt/updates"] <= more
