@@ -18,10 +18,10 @@ from figures import report
 
 from dreamerv3.agent import Dreamer
 from dreamerv3.presets import Presets
-from embodied.core.allocator import reuse_large_buffers
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
+from embodied.jax.allocator import reuse_large_buffers
 
 FLAGS = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
 OBS = {

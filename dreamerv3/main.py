@@ -18,7 +18,6 @@ if __name__ == "__main__":
 from dreamerv3 import command_line
 from dreamerv3.next_steps import announced
 from dreamerv3.run_folder import claimed
-from embodied.core.allocator import reuse_large_buffers
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
 from embodied.run.folder_lock import FolderInUseError
@@ -69,7 +68,6 @@ def program() -> None:
     taking the interpreter apart: native code that a signal has left in the middle of tracing a
     function sometimes crashes then.
     """
-    reuse_large_buffers()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.allocator import return_free_memory
 from embodied.core.batched_env import env_constructors
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.counter import Counter
@@ -152,7 +151,6 @@ class TrainingRun:
         step = int(self.step)
         rate = self._rate.result()
         with self._timer.section("log"):
-            return_free_memory()
             self._logger.add(self.learner.metrics(step))
             self._logger.add(self._episodes.stats(), prefix="epstats")
             self._logger.add(self._replay.stats(), prefix="replay")
