@@ -105,9 +105,10 @@ class TrainingRun:
             self._driver_state = DriverState()
             self.checkpoint.register("driver", self._driver_state)
         self._load()
-        self._start_environments(factories, cleanup)
         self._usage = Usage(**args.usage)
         self._rate = Rate()
+        self._start_environments(factories, cleanup)
+        self._rate.result()  # Starting them does not count.
         self._left_driver = time.perf_counter()
         self._print_banner()
 
