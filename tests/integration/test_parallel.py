@@ -10,6 +10,8 @@ import psutil
 import pytest
 from script_runs import command, environment, last_metrics, latest_step, lines, losses, run, started
 
+from embodied.run.parallel.messages import resolve
+
 OPTIONS = {"script": "parallel", "deterministic": False}
 
 
@@ -107,7 +109,7 @@ def test_killed_part_ends_or_heals_the_run(tmp_path, victim):
 
 def test_environments_and_replay_started_by_themselves(tmp_path):
     """The pieces find each other; environments outlive an agent and serve the next one."""
-    ports = {"actor_addr": "localhost:18721", "replay_addr": "localhost:18722"}
+    ports = {key: resolve("localhost:{auto}") for key in ("actor_addr", "replay_addr")}
     common = {"deterministic": False, **ports}
     pieces = []
     for piece in ("envs", "replay"):

@@ -40,7 +40,12 @@ def resolve(address: str) -> str:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not (port.isdigit() or port == "{auto}"):
         raise ValueError(f"Got address '{address}', expected 'host:port' or 'host:{{auto}}'.")
-    return address if port.isdigit() else f"{host}:{portal.free_port()}"
+    if port.isdigit():
+        return address
+    # Not `portal.free_port`, whose reuse of addresses gives several programs the same port.
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return f"{host}:{probe.getsockname()[1]}"
 
 
 def pack(value: Any) -> bytes:
