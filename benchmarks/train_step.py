@@ -103,10 +103,8 @@ class Benchmark:
 
         def actor_critic(feat: Any) -> Any:
             def loss() -> Any:
-                return sum(
-                    value.mean()
-                    for value in model._imagination_loss(feat, obs, True).losses.values()
-                )
+                losses = model._imagination_loss(feat, obs, True)[0]
+                return sum(value.mean() for value in losses.values())
 
             return nj.grad(loss, [model.pol, model.val])()
 

@@ -6,7 +6,7 @@
 Shapes: B batch, T trained steps, K imagination starts per row, H horizon.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ import numpy as np
 from dreamerv3.decoder import Decoder
 from dreamerv3.encoder import Encoder
 from dreamerv3.images import unit_range
-from dreamerv3.losses import ImaginationLoss, imagination_loss, replay_loss
+from dreamerv3.losses import imagination_targets, policy_loss, replay_loss, value_loss
 from dreamerv3.report import gradient_norms, open_loop
 from dreamerv3.rssm import RSSM
 from embodied.core.config import Config
@@ -83,6 +83,10 @@ class Dreamer:
         signal = config.get("priosignal", "none")
         self.prioritizes = _choose("priosignal", signal, {"none": False, "model": True})
         _choose("imag_start", config.imag_start, dict.fromkeys(("model", "replay")))
+        cpu = jax.default_backend() == "cpu"
+        self.stepwise = _choose(
+            "imag_parts", config.imag_parts, {"auto": cpu, "steps": True, "whole": False}
+        )
         stats = {"stats": config.norm_dtype}
         shared = {"dtype": dtype, **stats}
         encoded = {k: v for k, v in self.obs_space.items() if k not in NOT_ENCODED}
@@ -234,11 +238,11 @@ class Dreamer:
     ) -> tuple[Arrays, tuple[Arrays, Arrays, Arrays]]:
         """All losses before scaling and averaging; arguments and other outputs as in `loss`."""
         losses, metrics, (state, feat) = self._world_model_loss(state, obs, previous)
-        imagined = self._imagination_loss(feat, obs, training)
-        losses.update(imagined.losses)
-        metrics.update(imagined.metrics)
+        imagined, returns, imagined_metrics = self._imagination_loss(feat, obs, training)
+        losses.update(imagined)
+        metrics.update(imagined_metrics)
         if self.config.repval_loss:
-            losses["repval"] = self._replay_loss(feat, obs, imagined.returns[..., 0], training)
+            losses["repval"] = self._replay_loss(feat, obs, returns, training)
         assert losses.keys() == self.scales.keys(), (sorted(losses), sorted(self.scales))
         return losses, (state, self._entries(feat, losses), metrics)
 
@@ -282,26 +286,30 @@ class Dreamer:
         }
         return losses, metrics, (state, feat)
 
-    def _imagination_loss(self, feat: Arrays, obs: Arrays, training: bool) -> ImaginationLoss:
-        """Actor and critic losses [B, K] on trajectories that start in replayed states."""
+    def _imagination_loss(
+        self, feat: Arrays, obs: Arrays, training: bool
+    ) -> tuple[Arrays, jax.Array, Arrays]:
+        """Actor and critic losses on trajectories that start in replayed states.
+
+        Returns:
+          The losses ``policy`` and ``value`` [B, K], which carry gradients of their mean only, the
+          lambda returns of the replayed states [B, K], and metrics.
+        """
         config = self.config
         batch, length = obs["is_first"].shape
         starts = min(config.imag_last or length, length)
         first = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
-        x, action = nj.stop_gradient(self._imagine)(sg(first))
-        x = sg(x)
-        if config.ac_grads:
-            x = jnp.concatenate([features(first)[:, None], x[:, 1:]], 1)
-        reward, cont, slow = nj.stop_gradient(self._evaluate)(sg(x))
+        x, last, action = nj.stop_gradient(self._imagine)(sg(first))
+        reward, cont, value, slow = nj.stop_gradient(self._evaluate)(x, last)
         if config.imag_start == "replay":
             terminal = obs["is_terminal"][:, -starts:].reshape(-1)
             cont = cont.at[:, 0].set(1.0 - terminal)
-        imagined_loss = imagination_loss(
-            action,
+        options = dict(config.imag_loss)
+        actent, slowreg = options.pop("actent"), options.pop("slowreg")
+        targets = imagination_targets(
             reward,
             cont,
-            self.pol(x, 2),
-            self.val(x, 2),
+            value,
             slow,
             retnorm=self.retnorm,
             valnorm=self.valnorm,
@@ -309,17 +317,39 @@ class Dreamer:
             update=training,
             contdisc=config.contdisc,
             horizon=config.horizon,
-            **config.imag_loss,
+            **options,
+        )
+
+        def actor(
+            x: jax.Array, action: Arrays, advantage: jax.Array, weight: jax.Array
+        ) -> tuple[jax.Array, Arrays]:
+            return policy_loss(self.pol(x, x.ndim - 1), action, advantage, weight, actent)
+
+        def critic(
+            x: jax.Array, target: jax.Array, slow: jax.Array, weight: jax.Array
+        ) -> tuple[jax.Array, Arrays]:
+            return value_loss(self.val(x, x.ndim - 1), target, slow, weight, slowreg), {}
+
+        if config.ac_grads:
+            x = x.at[0].set(features(first))
+        weight = targets.weight.T
+        actor_loss, policy_metrics = self._imagined_mean(
+            actor, self.pol, (x, action, targets.advantage.T, weight)
+        )
+        critic_loss, _ = self._imagined_mean(
+            critic, self.val, (x, targets.value.T, slow.T[:-1], weight)
         )
         shape = (batch, starts)
-        losses = {k: v.mean(1).reshape(shape) for k, v in imagined_loss.losses.items()}
-        returns = imagined_loss.returns.reshape((*shape, -1))
-        return ImaginationLoss(losses, returns, imagined_loss.metrics)
+        losses = {"policy": actor_loss.reshape(shape), "value": critic_loss.reshape(shape)}
+        metrics = targets.metrics | {k: v.mean() for k, v in policy_metrics.items()}
+        return losses, targets.returns[:, 0].reshape(shape), metrics
 
-    def _imagine(self, state: Arrays) -> tuple[jax.Array, Arrays]:
-        """Follow the policy for H steps; return features [N, H+1, F] and actions [N, H+1, ...].
+    def _imagine(self, state: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
+        """Follow the policy from states [N, ...] for H steps.
 
-        The action in the last state only fills the shape, since no loss reads it.
+        Returns:
+          Features of the states that it acted in [H, N, F], of the last state [N, F], and the
+          actions [H, N, ...].
         """
 
         def policy(state: Arrays) -> tuple[Arrays, jax.Array]:
@@ -328,12 +358,67 @@ class Dreamer:
 
         state = {k: state[k] for k in ("deter", "stoch")}
         last, action, x = self.dyn.imagine(state, policy, self.config.imag_length)
-        x = jnp.concatenate([x, features(last)[:, None]], 1)
-        return x, jax.tree.map(lambda x: jnp.concatenate([x, x[:, -1:]], 1), action)
+        return x, features(last), action
 
-    def _evaluate(self, x: jax.Array) -> tuple[jax.Array, jax.Array, Output]:
-        """Predict reward, continuation and slow value of features [N, H+1, F]."""
-        return self.rew(x, 2).pred(), self.con(x, 2).prob(1), self.slowval(x, 2)
+    def _evaluate(self, x: jax.Array, last: jax.Array) -> list[jax.Array]:
+        """Predict what imagined states are worth.
+
+        Args:
+          x: Features [H, N, F].
+          last: Features of the state after them [N, F].
+
+        Returns:
+          Reward, continuation, value and slow value, float32 [N, H+1].
+        """
+
+        def predict(x: jax.Array) -> tuple[jax.Array, ...]:
+            dims = x.ndim - 1
+            outputs = self.rew(x, dims), self.val(x, dims), self.slowval(x, dims)
+            reward, value, slow = (output.pred() for output in outputs)
+            return reward, self.con(x, dims).prob(1), value, slow
+
+        parts = self._parts(x)
+        _, before = nj.scan(lambda _, part: (None, predict(part)), None, parts)
+        pairs = zip(before, predict(last), strict=True)
+        return [jnp.concatenate([y.reshape((-1, *z.shape)), z[None]]).T for y, z in pairs]
+
+    def _imagined_mean(
+        self, loss: Callable[..., tuple[jax.Array, Arrays]], head: nj.Module, inputs: Any
+    ) -> tuple[jax.Array, Arrays]:
+        """Average a loss over imagined steps, with gradients of its mean with respect to a head.
+
+        Args:
+          loss: Maps inputs [..., N, *] to the loss and metrics [..., N].
+          head: What learns from it.
+          inputs: Arrays [H, N, ...], features first.
+
+        Returns:
+          The loss averaged over the H steps [N], and metrics.
+        """
+
+        def step(inputs: Any) -> tuple[jax.Array, Any]:
+            values, metrics = loss(*inputs)
+            return values.sum(), (sg(values), metrics)
+
+        steps, starts = inputs[0].shape[:2]
+        parts = self._parts(inputs)
+        if self.config.ac_grads:
+            # Features learn as well, which takes an ordinary gradient.
+            sums, outputs = nj.scan(lambda _, part: (None, step(part)), None, parts)[1]
+            total = sums.sum()
+        else:
+            total, outputs = nj.accumulate(step, [head], parts)
+        values, metrics = outputs
+        mean = total / (steps * starts)
+        # Adds zero, and the gradient that the values lack.
+        return values.reshape((steps, starts)).mean(0) + (mean - sg(mean)), metrics
+
+    def _parts(self, inputs: Any) -> Any:
+        """Cut arrays [H, N, ...] into what heads read at once, [parts, ..., N, ...].
+
+        Single steps fit the caches of a CPU. Accelerators are faster with few large operations.
+        """
+        return inputs if self.stepwise else jax.tree.map(lambda x: x[None], inputs)
 
     def _replay_loss(self, feat: Arrays, obs: Arrays, boot: jax.Array, training: bool) -> jax.Array:
         """Critic loss [B, K-1] on the replayed states, with imagined returns [B, K]."""
@@ -347,7 +432,7 @@ class Dreamer:
             obs["reward"],
             boot,
             self.val(x if config.repval_grad else sg(x), 2),
-            nj.stop_gradient(self.slowval)(sg(x), 2),
+            nj.stop_gradient(self.slowval)(sg(x), 2).pred(),
             valnorm=self.valnorm,
             update=training,
             horizon=config.horizon,

@@ -5,7 +5,7 @@ come in, losses and metrics go out. Shapes: B batch, T trained steps, K starts p
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,27 +17,29 @@ from embodied.jax.returns import lambda_return
 sg = jax.lax.stop_gradient
 
 
-class ImaginationLoss(NamedTuple):
-    """What `imagination_loss` returns.
+class ImaginationTargets(NamedTuple):
+    """What `imagination_targets` returns; all carry no gradient.
 
     Attributes:
-      losses: ``policy`` and ``value``, float32 [B*K, H].
-      returns: Lambda returns of the imagined states, float32 [B*K, H].
+      weight: Probability that the episode has gone on until the state, float32 [B*K, H].
+      advantage: Normalized advantage of the action in the state, float32 [B*K, H].
+      value: Normalized lambda return, what the critic should predict, float32 [B*K, H].
+      returns: Lambda return, float32 [B*K, H].
       metrics: Scalars by name.
     """
 
-    losses: dict[str, jax.Array]
+    weight: jax.Array
+    advantage: jax.Array
+    value: jax.Array
     returns: jax.Array
     metrics: dict[str, jax.Array]
 
 
-def imagination_loss(
-    action: Mapping[str, jax.Array],
+def imagination_targets(
     reward: jax.Array,
     cont: jax.Array,
-    policy: Mapping[str, Output],
-    value: Output,
-    slow_value: Output,
+    value: jax.Array,
+    slow_value: jax.Array,
     *,
     retnorm: Normalize,
     valnorm: Normalize,
@@ -47,24 +49,15 @@ def imagination_loss(
     horizon: int = 333,
     slowtar: bool = False,
     lam: float = 0.95,
-    actent: float = 3e-4,
-    slowreg: float = 1.0,
-) -> ImaginationLoss:
-    """Policy and value losses on imagined trajectories (Algorithm F, rows 3.5 to 3.17).
-
-    The policy is trained by REINFORCE with normalized advantages for discrete and continuous
-    actions alike (paper Eq. 6), the critic by maximum likelihood of the lambda returns (paper
-    Eq. 5) and of the slow critic's prediction. Both are weighted by the probability that the
-    imagined episode is still going on.
+) -> ImaginationTargets:
+    """What actor and critic learn on imagined trajectories (Algorithm F, rows 3.6 to 3.10).
 
     Args:
-      action: Actions by key, [B*K, H+1, ...], aligned with the states that they are taken in.
       reward: Predicted reward of every state, float32 [B*K, H+1].
       cont: Predicted continuation of every state, float32 [B*K, H+1]; with `contdisc` it already
         contains the discount factor.
-      policy: Action distributions by key at the states, batch shape [B*K, H+1].
-      value: Critic at the states.
-      slow_value: Slowly moving critic at the states.
+      value: Prediction of the critic for every state, float32 [B*K, H+1].
+      slow_value: Prediction of the slowly moving critic, float32 [B*K, H+1].
       retnorm: Return normalizer; its scale divides the advantages.
       valnorm: Value normalizer, off by default.
       advnorm: Advantage normalizer, off by default.
@@ -73,26 +66,20 @@ def imagination_loss(
       horizon: Discount horizon in steps.
       slowtar: Bootstrap from the slow critic instead of the online critic.
       lam: Mixing factor of the lambda return.
-      actent: Scale of the entropy bonus.
-      slowreg: Scale of the pull towards the slow critic.
     """
     offset, scale = valnorm.stats()
-    val = value.pred() * scale + offset
-    slow = slow_value.pred() * scale + offset
+    val, slow = value * scale + offset, slow_value * scale + offset
     target = slow if slowtar else val
     disc = 1.0 if contdisc else 1 - 1 / horizon
-    weight = sg(jnp.cumprod(disc * cont, 1) / disc)
+    weight = jnp.cumprod(disc * cont, 1) / disc
     returns = lambda_return(jnp.zeros_like(cont), 1 - cont, reward, target, disc, lam)
 
     ret_offset, ret_scale = retnorm(returns, update)
     adv = (returns - target[:, :-1]) / ret_scale
     adv_offset, adv_scale = advnorm(adv, update)
-    normed_adv = sg((adv - adv_offset) / adv_scale)
-    policy_loss, entropies = _policy_loss(action, policy, normed_adv, actent)
-
+    normed_adv = (adv - adv_offset) / adv_scale
     offset, scale = valnorm(returns, update)
     normed_target = (returns - offset) / scale
-    value_loss = _critic_loss(value, slow_value, normed_target, slowreg)
 
     normed_ret = (returns - ret_offset) / ret_scale
     metrics = {
@@ -109,10 +96,58 @@ def imagination_loss(
         "ret_min": normed_ret.min(),
         "ret_max": normed_ret.max(),
         "ret_rate": (jnp.abs(normed_ret) >= 1.0).mean(),
-        **_entropy_metrics(action, policy, entropies),
     }
-    losses = {"policy": weight[:, :-1] * policy_loss, "value": weight[:, :-1] * value_loss}
-    return ImaginationLoss(losses, returns, sg(metrics))
+    return sg(ImaginationTargets(weight[:, :-1], normed_adv, normed_target, returns, metrics))
+
+
+def policy_loss(
+    policy: Mapping[str, Output],
+    action: Mapping[str, jax.Array],
+    advantage: jax.Array,
+    weight: jax.Array,
+    actent: float = 3e-4,
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """REINFORCE with an entropy bonus, for all kinds of actions (paper Eq. 6, rows 3.11, 3.12).
+
+    Args:
+      policy: Action distributions by key, of some states [...].
+      action: Actions that were taken in them by key, [..., *action].
+      advantage: Normalized advantages of the actions, float32 [...].
+      weight: Probabilities that the states are part of an episode, float32 [...].
+      actent: Scale of the entropy bonus.
+
+    Returns:
+      The loss, float32 [...], and as metrics, float32 [...] too, the entropy ``ent/<key>`` per
+      action and, for discrete ones, its share of the possible range as ``rand/<key>``.
+    """
+    logpi = sum(dist.logp(sg(action[key])) for key, dist in policy.items())
+    entropy = {key: dist.entropy() for key, dist in policy.items()}
+    loss = -(logpi * sg(advantage) + actent * sum(entropy.values()))
+    metrics = {}
+    for key, dist in policy.items():
+        metrics[f"ent/{key}"] = entropy[key]
+        if jnp.issubdtype(action[key].dtype, jnp.integer):
+            metrics[f"rand/{key}"] = (entropy[key] - dist.minent) / (dist.maxent - dist.minent)
+    return sg(weight) * loss, sg(metrics)
+
+
+def value_loss(
+    value: Output,
+    target: jax.Array,
+    slow_value: jax.Array,
+    weight: jax.Array | float = 1.0,
+    slowreg: float = 1.0,
+) -> jax.Array:
+    """Likelihood of targets and of what the slow critic predicts (paper Eq. 5, row 3.17).
+
+    Args:
+      value: Critic at some states [...].
+      target: Normalized returns, float32 [...].
+      slow_value: Predictions of the slowly moving critic, float32 [...].
+      weight: Probabilities that the states are part of an episode, float32 [...].
+      slowreg: Scale of the pull towards the slow critic.
+    """
+    return sg(weight) * (value.loss(sg(target)) + slowreg * value.loss(sg(slow_value)))
 
 
 def replay_loss(
@@ -121,7 +156,7 @@ def replay_loss(
     reward: jax.Array,
     boot: jax.Array,
     value: Output,
-    slow_value: Output,
+    slow_value: jax.Array,
     *,
     valnorm: Normalize,
     update: bool,
@@ -138,7 +173,7 @@ def replay_loss(
       reward: Reward received on entering the step, float32 [B, K].
       boot: Imagined lambda return from each step, float32 [B, K].
       value: Critic at the steps; its inputs may carry gradients into the world model.
-      slow_value: Slowly moving critic at the steps.
+      slow_value: Predictions of the slowly moving critic, float32 [B, K].
       valnorm: Value normalizer, off by default.
       update: Whether the normalizer sees this batch.
       horizon: Discount horizon in steps.
@@ -154,39 +189,7 @@ def replay_loss(
     last, term = jnp.asarray(last, jnp.float32), jnp.asarray(term, jnp.float32)
     returns = lambda_return(last, term, reward, boot, 1 - 1 / horizon, lam)
     offset, scale = valnorm(returns, update)
-    loss = _critic_loss(value, slow_value, (returns - offset) / scale, slowreg)
-    return {"repval": (1 - last)[:, :-1] * loss}, returns
-
-
-def _policy_loss(
-    action: Mapping[str, jax.Array],
-    policy: Mapping[str, Output],
-    advantage: jax.Array,
-    actent: float,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """REINFORCE with an entropy bonus (paper Eq. 6); the loss and entropies by key, [B*K, H]."""
-    logpi = sum(dist.logp(sg(action[key]))[:, :-1] for key, dist in policy.items())
-    entropies = {key: dist.entropy()[:, :-1] for key, dist in policy.items()}
-    return -(logpi * advantage + actent * sum(entropies.values())), entropies
-
-
-def _critic_loss(value: Output, slow_value: Output, target: jax.Array, slowreg: float) -> jax.Array:
-    """Likelihood of targets [N, H] and of what the slow critic predicts (paper Eq. 5), [N, H]."""
-    padded = jnp.concatenate([target, jnp.zeros_like(target[:, -1:])], 1)
-    loss = value.loss(sg(padded)) + slowreg * value.loss(sg(slow_value.pred()))
-    return loss[:, :-1]
-
-
-def _entropy_metrics(
-    action: Mapping[str, jax.Array],
-    policy: Mapping[str, Output],
-    entropies: Mapping[str, jax.Array],
-) -> dict[str, Any]:
-    """Mean entropy per action and, for discrete ones, its share of the possible range."""
-    metrics = {}
-    for key, dist in policy.items():
-        entropy = entropies[key].mean()
-        metrics[f"ent/{key}"] = entropy
-        if jnp.issubdtype(action[key].dtype, jnp.integer):
-            metrics[f"rand/{key}"] = (entropy - dist.minent) / (dist.maxent - dist.minent)
-    return metrics
+    # The last step has no return; what it is padded with is cut off again.
+    target = jnp.pad((returns - offset) / scale, ((0, 0), (0, 1)))
+    loss = value_loss(value, target, slow_value, 1 - last, slowreg)[:, :-1]
+    return {"repval": loss}, returns

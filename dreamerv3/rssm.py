@@ -151,8 +151,8 @@ class RSSM(nj.Module):
           length: Number of steps H.
 
         Returns:
-          The last state, and for the states before it the actions taken in them [N, H, ...] and
-          what was kept of them [N, H, ...].
+          The last state, and for the states before it the actions taken in them [H, N, ...] and
+          what was kept of them [H, N, ...].
         """
         weights = self._core_weights()
 
@@ -161,8 +161,8 @@ class RSSM(nj.Module):
             embed = self._embed_action(action, weights)
             return self._imagine(carry, embed, weights)[0], (action, kept)
 
-        carry, outputs = nj.scan(step, carry, None, length=length)
-        return carry, *jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), outputs)
+        carry, (action, kept) = nj.scan(step, carry, None, length=length)
+        return carry, action, kept
 
     def imagine_actions(self, carry: Carry, action: Carry) -> tuple[Carry, Carry]:
         """Predict ahead with given actions [B, T, ...]; return the last state and features."""

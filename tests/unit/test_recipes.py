@@ -91,10 +91,10 @@ def test_continuation_of_the_start_from_the_replay(monkeypatch):
     class Imagined(Exception):
         """Carries the continuation out of the loss."""
 
-    def spy(action, reward, cont, *args, **kwargs):
+    def spy(reward, cont, *args, **kwargs):
         raise Imagined(cont)
 
-    monkeypatch.setattr(dreamerv3.agent, "imagination_loss", spy)
+    monkeypatch.setattr(dreamerv3.agent, "imagination_targets", spy)
     for start in ("model", "replay"):
         model = build(imag_start=start)
         data = example(model)

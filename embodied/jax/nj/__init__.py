@@ -8,9 +8,10 @@ other JAX function. The vocabulary is that of ninjax.
 - `module.py`: `Module`, `make`; `variable.py`: `Variable` and `Tree`.
 - `context.py`: the state of one call: `context`, `creating`, `seed`; `scope.py`: names.
 - `pure.py`: `pure` and `init`; `transforms.py`: `grad`, `scan`, `cond`, `while_loop`,
-  `checkpoint`, `stop_gradient`.
+  `checkpoint`, `stop_gradient`; `accumulate.py`: `accumulate`.
 """
 
+from embodied.jax.nj.accumulate import accumulate
 from embodied.jax.nj.context import Context, context, creating, seed
 from embodied.jax.nj.module import Module, make
 from embodied.jax.nj.pure import init, pure
@@ -23,6 +24,7 @@ __all__ = [
     "Module",
     "Tree",
     "Variable",
+    "accumulate",
     "checkpoint",
     "cond",
     "context",

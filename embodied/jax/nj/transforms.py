@@ -35,14 +35,14 @@ def grad(
     Raises:
       ValueError: A prefix selects nothing.
     """
-    prefixes = [f"{key.path if isinstance(key, Module) else key}/" for key in keys]
+    prefixes = prefixes_of(keys)
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
         outer = context()
         if outer.create:
             out = fn(*args, **kwargs)
-        params = _select(outer.state, prefixes)
+        params = select(outer.state, prefixes)
         if outer.dry:
             loss, *aux = out if has_aux else (out,)
             return (loss, params, params, *aux)
@@ -249,7 +249,17 @@ def _keep(ctx: Context, changes: dict[str, Any]) -> None:
         ctx.write(path, value)
 
 
-def _select(state: dict[str, Any], prefixes: list[str]) -> dict[str, Any]:
+def prefixes_of(keys: Sequence[Module | str]) -> list[str]:
+    """Return the prefixes of all paths of modules, or below path prefixes."""
+    return [f"{key.path if isinstance(key, Module) else key}/" for key in keys]
+
+
+def select(state: dict[str, Any], prefixes: list[str]) -> dict[str, Any]:
+    """Return the floating-point entries of the state that begin with one of the prefixes.
+
+    Raises:
+      ValueError: A prefix selects nothing.
+    """
     for prefix in prefixes:
         if not any(path.startswith(prefix) for path in state):
             raise ValueError(f"There is no state under '{prefix}' to differentiate.")
