@@ -21,7 +21,6 @@ from dreamerv3.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
-from embodied.jax.allocator import reuse_large_buffers
 
 FLAGS = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
 OBS = {
@@ -132,7 +131,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
-    reuse_large_buffers()
     yardstick.report_yardsticks()
     for size in args.sizes:
         bench = Benchmark(size, args.dtype, args.repeats)

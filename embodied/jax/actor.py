@@ -66,11 +66,11 @@ class Actor:
         carry = nj.pure(self._model.init_policy)({}, batch_size)[1]
         return jax.device_put(carry, self._mesh.rows_or_copies(batch_size))
 
-    def compile(self, batch_size: int) -> None:
-        """Compile sampling actions for N environments."""
+    def compile(self, batch_size: int, params: Any) -> None:
+        """Compile sampling actions for N environments, and parameters of these shapes."""
         obs = {k: np.zeros((batch_size, *v.shape), v.dtype) for k, v in self._obs_space.items()}
         seed, carry = np.zeros(2, np.uint32), self.initial(batch_size)
-        self._act[False].compile(self.params, seed, carry, self._place(obs))
+        self._act[False].compile(params, seed, carry, self._place(obs))
 
     def __call__(self, carry: Any, obs: Batch, mode: str) -> tuple[Any, Batch, Batch]:
         """Act; see `Agent.policy`. The mode `deterministic` samples neither actions nor latents."""

@@ -1,7 +1,6 @@
 """The device-side agent: compiles a model and moves its data between host and devices."""
 
 import concurrent.futures
-import functools
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from embodied.core.space import Space
 from embodied.core.streams import Prefetch
 from embodied.jax import nj
 from embodied.jax.actor import Actor
+from embodied.jax.allocator import release_free_memory
 from embodied.jax.compiled import Compiler
 from embodied.jax.guard import Guard
 from embodied.jax.platform import pick_devices, start_platform
@@ -29,6 +29,7 @@ from embodied.jax.transfer import (
 )
 
 INIT, TRAIN, REPORT = 0, 2, 3
+Params = dict[str, jax.Array]
 
 
 class Model(Protocol):
@@ -62,9 +63,10 @@ class Model(Protocol):
 class JaxAgent(Agent):
     """Runs a model on one or several devices behind the `Agent` interface.
 
-    The functions of the model are compiled when the agent is made. Training never waits for the
-    device: what a call to `train` computes is returned by the next one. Every call gets its own
-    random key, which depends on the seed and on how many calls of its kind came before.
+    The functions of the model are compiled when the agent is made, except for `report`, which is
+    compiled in the background while the agent learns. Training never waits for the device: what a
+    call to `train` computes is returned by the next one. Every call gets its own random key, which
+    depends on the seed and on how many calls of its kind came before.
     """
 
     def __init__(
@@ -100,20 +102,22 @@ class JaxAgent(Agent):
         self._lock = threading.Lock()
         self._counters = {"train": 0, "report": 0}
         self._pending: tuple[Any, Any] | None = None
+        self._report_compiled: concurrent.futures.Future[None] | None = None
         self._guard = Guard(config.nonfinite)
-        self._params = self._init_params()
         compiled = Compiler(options, platform)
         self._actor = Actor(
             self.model, self.obs_space, self._policy_mesh, compiled, config.seed, self._lock
         )
-        self._update_policy()
+        create, self._shapes = self._prepare_params()
         rows, copies = self._mesh.rows, self._mesh.replicated
-        layout = {path: value.sharding for path, value in self._params.items()}
+        layout = {path: shape.sharding for path, shape in self._shapes.items()}
         # The guard looks at training, where it can name the loss term.
         outputs = (layout, rows, rows, copies)
         self._train = compiled(self._run_train, (0, 2), outputs, debug_nans=False)
         self._report = compiled(self._run_report, (2,), (rows, copies))
-        self._compile()
+        self._params = self._compile(create)
+        release_free_memory()
+        self._update_policy()
 
     @property
     def ext_space(self) -> dict[str, Space]:
@@ -155,6 +159,7 @@ class JaxAgent(Agent):
         Raises:
           NonFiniteError: If these are not finite and the option `nonfinite` does not skip them.
         """
+        self._compile_report()
         seed, update = self._seed(TRAIN, "train"), self._counters["train"]
         with self._lock:
             self._params, carry, *results = self._train(self._params, seed, carry, data)
@@ -168,6 +173,7 @@ class JaxAgent(Agent):
 
     def report(self, carry: Any, data: Batch) -> tuple[Any, dict[str, Any]]:
         """Compute the metrics of the model on a batch of `stream`."""
+        self._compile_report(wait=True)
         seed = self._seed(REPORT, "report")
         with self._lock:
             carry, metrics = self._report(self._params, seed, carry, data)
@@ -225,37 +231,63 @@ class JaxAgent(Agent):
                 self._counters.update(counters)
                 self._pending = data["pending"] and tuple(data["pending"])
 
-    def _init_params(self) -> dict[str, jax.Array]:
-        """Create all parameters by tracing one training step (row 6.5: seed [seed, 0])."""
+    def _prepare_params(self) -> tuple[Callable[[], Params], dict[str, jax.ShapeDtypeStruct]]:
+        """Trace the creation of all parameters, which is that of one training step.
+
+        Returns:
+          A function that creates them (row 6.5: seed [seed, 0]), and their shapes and layout.
+        """
         rows = self.config.batch_size
         data = self._example(rows, self.config.batch_length + self.config.replay_context)
 
         @jax.jit  # Traced once for both uses.
-        def create(seed: jax.Array, data: Any) -> dict[str, jax.Array]:
+        def create(seed: jax.Array, data: Any) -> Params:
             run = lambda data: self.model.train(self.model.init_train(rows), data)  # noqa: E731
             return nj.init(run)({}, data, seed=seed)
 
         seed = random_seed(self.config.seed, INIT)
         rules = getattr(self.model, "partition_rules", DEFAULT_RULES)
-        layout = self._mesh.params(jax.eval_shape(create, seed, data), rules)
-        return jax.jit(create, out_shardings=layout)(seed, data)
+        shapes = jax.eval_shape(create, seed, data)
+        layout = self._mesh.params(shapes, rules)
+        placed = {
+            path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=layout[path])
+            for path, shape in shapes.items()
+        }
+        return lambda: jax.jit(create, out_shardings=layout)(seed, data), placed
 
-    def _compile(self) -> None:
-        """Compile the functions side by side for the shapes that the configuration implies."""
-        config, rows = self.config, self.config.batch_size // jax.process_count()
-        jobs = []
-        for fn, carry, length in (
-            (self._train, self.init_train(rows), config.batch_length),
-            (self._report, self.init_report(rows), config.report_length),
-        ):
-            data = self._mesh.put_rows(self._example(rows, length + config.replay_context))
-            args = (self._params, np.zeros(2, np.uint32), carry, data)
-            jobs.append(functools.partial(fn.compile, *args))
-        if config.jax.enable_policy:
-            jobs.append(functools.partial(self._actor.compile, config.policy_batch))
+    def _compile(self, create: Callable[[], Params]) -> Params:
+        """Compile what acts and trains, and create the parameters meanwhile."""
+        config = self.config
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            for job in [pool.submit(job) for job in jobs]:
+            creation = pool.submit(create)
+            args = self._example_call(self.init_train, config.batch_length)
+            jobs = [pool.submit(self._train.compile, *args)]
+            if config.jax.enable_policy:
+                acting = self._policy_shapes()
+                jobs.append(pool.submit(self._actor.compile, config.policy_batch, acting))
+            for job in jobs:
                 job.result()
+            return creation.result()
+
+    def _compile_report(self, wait: bool = False) -> None:
+        """Start to compile the report, and pass on an error as soon as there is one."""
+
+        def compile_() -> None:
+            self._report.compile(*self._example_call(self.init_report, self.config.report_length))
+            release_free_memory()
+
+        if self._report_compiled is None:
+            pool = concurrent.futures.ThreadPoolExecutor(1)
+            self._report_compiled = pool.submit(compile_)
+            pool.shutdown(wait=False)
+        if wait or self._report_compiled.done():
+            self._report_compiled.result()
+
+    def _example_call(self, init: Callable[[int], Any], length: int) -> tuple[Any, ...]:
+        """Arguments of training or of a report, with the shapes that the configuration implies."""
+        rows = self.config.batch_size // jax.process_count()
+        data = self._mesh.put_rows(self._example(rows, length + self.config.replay_context))
+        return self._shapes, np.zeros(2, np.uint32), init(rows), data
 
     def _run_train(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, ...]:
         changed, outs = nj.pure(self.model.train)(params, carry, data, seed=seed, modify=True)
@@ -272,10 +304,25 @@ class JaxAgent(Agent):
         if not self.config.jax.enable_policy:
             return
         params = policy_params(self._params, self.model.policy_keys)
-        if len(self._mesh.devices) > 1 or self._mesh.devices != self._policy_mesh.devices:
+        if self._acts_elsewhere:
             whole = {key: own_part(value) for key, value in self._mesh.gather(params).items()}
             params = jax.device_put(whole, self._policy_mesh.replicated)
         self._actor.params = params
+
+    def _policy_shapes(self) -> Any:
+        """Shapes and layout of what `_update_policy` gives the actor."""
+        shapes = policy_params(self._shapes, self.model.policy_keys)
+        if not self._acts_elsewhere:
+            return shapes
+        place = lambda x: jax.ShapeDtypeStruct(  # noqa: E731
+            x.shape, x.dtype, sharding=self._policy_mesh.replicated
+        )
+        return jax.tree.map(place, shapes)
+
+    @property
+    def _acts_elsewhere(self) -> bool:
+        devices = self._mesh.devices
+        return len(devices) > 1 or devices != self._policy_mesh.devices
 
     def _seed(self, kind: int, name: str) -> np.ndarray:
         self._counters[name] += 1

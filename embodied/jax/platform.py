@@ -6,8 +6,6 @@ from typing import Any
 
 import jax
 
-from embodied.jax.allocator import reuse_large_buffers
-
 PLATFORMS = ("auto", "cpu", "cuda", "tpu", "gpu", "rocm")
 ACCELERATORS = ("gpu", "tpu")
 
@@ -77,8 +75,6 @@ def start_platform(options: Any) -> tuple[str, str]:
     """
     platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
     enable_compilation_cache(options.cache)
-    if platform == "cpu":
-        reuse_large_buffers()
     count = len(jax.local_devices(backend=platform))
     if options.expect_devices not in (0, count):
         raise PlatformError(

@@ -55,10 +55,12 @@ def unmeasured():
         (2e-4, True, 8, None, True, "waits for most"),
         (2e-3, False, 1, None, False, "only one core"),
         (2e-2, False, 8, None, True, "20 ms, which 8 cores"),
-        (2e-4, False, 2, 3e-4, False, "0.2 ms, and 0.3 ms with processes"),
-        (2e-4, False, 2, 1.7e-4, False, "and 0.17 ms"),
-        (2e-4, False, 2, 1.5e-4, True, "and 0.15 ms"),
-        (2e-3, False, 2, 1.1e-3, True, "and 1.1 ms"),
+        (2e-4, False, 16, 3e-4, False, "0.2 ms, and 0.3 ms with processes"),
+        (2e-4, False, 16, 1.7e-4, False, "and 0.17 ms"),
+        (2e-4, False, 16, 1.5e-4, True, "and 0.15 ms"),
+        # 16 processes on 2 cores: 7 of 8 share one, which takes 0.175 ms.
+        (2e-4, False, 2, 1.1e-4, False, "and 0.28 ms"),
+        (2e-3, False, 2, 1.1e-3, True, "and 1.3 ms"),
     ],
 )
 def test_choice_by_known_durations(step, waits, cores, other, expected, reason):
