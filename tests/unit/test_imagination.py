@@ -1,0 +1,83 @@
+"""Actor and critic losses on imagined steps, and where their gradients go."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dreamerv3.agent import Dreamer
+from dreamerv3.presets import Presets
+from embodied.core.config import Config
+from embodied.core.space import Space
+from embodied.jax import nj
+
+OBS = {
+    "vector": Space(np.float32, (5,)),
+    "reward": Space(np.float32),
+    **{key: Space(bool) for key in ("is_first", "is_last", "is_terminal")},
+}
+ACT = {"move": Space(np.float32, (2,), -1, 1), "button": Space(np.int32, (), 0, 3)}
+ACTOR_CRITIC = ("pol", "val")
+
+
+def build(**options):
+    presets = Presets.load()
+    config = presets.defaults.update(presets.changes("debug"))
+    # The critic begins with zeros, through which no gradient reaches its other layers.
+    options = {"value.outscale": 1.0, "repval_loss": False, **options}
+    config = config.update({f"agent.{key}": value for key, value in options.items()})
+    return Dreamer(OBS, ACT, Config({**config.agent, "replay_context": 1}))
+
+
+def gradients(model):
+    """Losses on random data, and gradients of those of actor and critic."""
+    rng = np.random.default_rng(0)
+    spaces = {**model.obs_space, **model.act_space, **model.ext_space}
+    data = {k: np.zeros((2, 4, *s.shape), s.dtype) for k, s in spaces.items()}
+    for key in ("vector", "reward", "move"):
+        data[key] = rng.normal(size=data[key].shape).astype(np.float32)
+
+    def loss():
+        losses, _ = model.losses(*model.split(model.init_train(2), data), training=True)
+        return losses["policy"].mean() + 2 * losses["value"].mean(), losses
+
+    run = lambda: nj.grad(loss, model.opt.modules, has_aux=True)()  # noqa: E731
+    create = nj.init(lambda: model.train(model.init_train(2), data))
+    state = jax.jit(lambda: create({}, seed=0))()
+    _, _, grads, losses = jax.jit(lambda s: nj.pure(run)(s, seed=1, modify=True)[1])(state)
+    return grads, losses
+
+
+@pytest.fixture(scope="module")
+def stepwise():
+    return gradients(build(imag_parts="steps"))
+
+
+def test_losses_have_a_value_per_start(stepwise):
+    _, losses = stepwise
+    assert losses["policy"].shape == losses["value"].shape == (2, 3)
+    assert len(set(np.asarray(losses["value"]).ravel().tolist())) == 6
+
+
+def test_only_actor_and_critic_learn(stepwise):
+    for path, grad in stepwise[0].items():
+        learns = path.split("/")[0] in ACTOR_CRITIC
+        assert bool(jnp.abs(grad).max() > 0) is learns, path
+
+
+def test_steps_and_the_whole_are_the_same(stepwise):
+    grads, losses = gradients(build(imag_parts="whole"))
+    for key in ("policy", "value"):
+        assert np.allclose(losses[key], stepwise[1][key], rtol=1e-5, atol=1e-6), key
+    for path, grad in stepwise[0].items():
+        assert np.allclose(grads[path], grad, rtol=1e-4, atol=1e-6), path
+
+
+def test_gradients_through_features_train_the_world_model_too(stepwise):
+    grads, losses = gradients(build(ac_grads=True))
+    for path, grad in stepwise[0].items():
+        if path.startswith(ACTOR_CRITIC):
+            assert np.allclose(grads[path], grad, rtol=1e-4, atol=1e-6), path
+    assert jnp.abs(grads["enc/mlp0/kernel"]).max() > 0
+    assert not jnp.abs(grads["dec/mlp/linear0/kernel"]).any()
+    assert np.allclose(losses["policy"], stepwise[1]["policy"], rtol=1e-5, atol=1e-6)
