@@ -30,6 +30,8 @@ for size in $sizes; do
   measure 120 train_step --sizes "$size" --dtype bfloat16 --repeats "${REPEATS:-20}"
   measure 60 policy_step --sizes "$size" --dtype bfloat16
 done
+# Whether heads should read imagined states step by step there, too, where memory is short.
+measure 60 train_step --sizes ${sizes%% *} --dtype bfloat16 --imag_parts steps
 measure 120 end_to_end --sizes ${sizes%% *} --seconds "${RUN_SECONDS:-30}" \
   --variants without_pictures --options --jax.compute_dtype bfloat16
 

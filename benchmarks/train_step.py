@@ -1,6 +1,7 @@
 """Times one gradient step on random batches of the control suite's walker.
 
     python benchmarks/train_step.py [--sizes size1m size12m] [--dtype float32] [--profile]
+        [--imag_parts auto]
 
 With `--profile`, the parts of the step are timed on their own: the world model forward and
 backward, imagination, the heads and losses on imagined states with their gradients, and the
@@ -36,11 +37,12 @@ ACT = {"action": Space(np.float32, 6, -1, 1)}
 class Benchmark:
     """A model of one size with a batch to learn from."""
 
-    def __init__(self, size: str, dtype: str, repeats: int = 5) -> None:
+    def __init__(self, size: str, dtype: str, repeats: int = 5, imag_parts: str = "auto") -> None:
         """Create parameters and a batch; durations are the median of some repeats."""
         self.repeats = repeats
         presets = Presets.load()
         config = presets.defaults.update(presets.changes(size))
+        config = config.update({"agent.imag_parts": imag_parts})
         self.config = config
         options = Config({**config.agent, "replay_context": config.replay_context})
         self.model = Dreamer(OBS, ACT, options, dtype)
@@ -129,14 +131,16 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=["size1m", "size12m"])
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--imag_parts", default="auto", help="agent.imag_parts: steps or whole")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     yardstick.report_yardsticks()
     for size in args.sizes:
-        bench = Benchmark(size, args.dtype, args.repeats)
+        bench = Benchmark(size, args.dtype, args.repeats, args.imag_parts)
         parts = bench.profile() if args.profile else {}
         whole = bench.train()
-        name = f"train_step/{size}/{args.dtype}"
+        variant = "" if args.imag_parts == "auto" else f"/{args.imag_parts}"
+        name = f"train_step/{size}/{args.dtype}{variant}"
         for part, value in parts.items():
             report(f"{name}/{part}", value, "ms", share=round(value / whole, 3))
         report(name, whole, "ms")
