@@ -18,6 +18,7 @@ import yardstick
 from figures import report
 
 from dreamerv3.agent import Dreamer
+from dreamerv3.imagination import imagination_losses, imagine
 from dreamerv3.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
@@ -100,11 +101,11 @@ class Benchmark:
 
         world, (*_, feat) = self.part(world_model)
         starts = {k: x.reshape((-1, *x.shape[2:])) for k, x in feat.items()}
-        imagination, _ = self.part(model._imagine, starts)
+        imagination, _ = self.part(lambda starts: imagine(model, starts), starts)
 
         def actor_critic(feat: Any) -> Any:
             def loss() -> Any:
-                losses = model._imagination_loss(feat, obs, True)[0]
+                losses = imagination_losses(model, feat, obs, True)[0]
                 return sum(value.mean() for value in losses.values())
 
             return nj.grad(loss, [model.pol, model.val])()

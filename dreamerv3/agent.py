@@ -2,11 +2,11 @@
 
 `Dreamer` is the model that `embodied.jax.agent.JaxAgent` compiles. The loss is assembled in
 `Dreamer.loss` from the world model (`encoder.py`, `rssm.py`, `decoder.py`) and the actor-critic
-(`losses.py`); the video of the report is drawn in `report.py`.
-Shapes: B batch, T trained steps, K imagination starts per row, H horizon.
+(`imagination.py`, `losses.py`); the video of the report is drawn in `report.py`.
+Shapes: B batch, T trained steps, K imagination starts per row.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -16,9 +16,10 @@ import numpy as np
 from dreamerv3.decoder import Decoder
 from dreamerv3.encoder import Encoder
 from dreamerv3.images import unit_range
-from dreamerv3.losses import imagination_targets, policy_loss, replay_loss, value_loss
+from dreamerv3.imagination import imagination_losses
+from dreamerv3.losses import replay_loss
 from dreamerv3.report import gradient_norms, open_loop
-from dreamerv3.rssm import RSSM
+from dreamerv3.rssm import RSSM, features
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import layers as nn
@@ -238,7 +239,7 @@ class Dreamer:
     ) -> tuple[Arrays, tuple[Arrays, Arrays, Arrays]]:
         """All losses before scaling and averaging; arguments and other outputs as in `loss`."""
         losses, metrics, (state, feat) = self._world_model_loss(state, obs, previous)
-        imagined, returns, imagined_metrics = self._imagination_loss(feat, obs, training)
+        imagined, returns, imagined_metrics = imagination_losses(self, feat, obs, training)
         losses.update(imagined)
         metrics.update(imagined_metrics)
         if self.config.repval_loss:
@@ -285,140 +286,6 @@ class Dreamer:
             k: v.shape for k, v in losses.items()
         }
         return losses, metrics, (state, feat)
-
-    def _imagination_loss(
-        self, feat: Arrays, obs: Arrays, training: bool
-    ) -> tuple[Arrays, jax.Array, Arrays]:
-        """Actor and critic losses on trajectories that start in replayed states.
-
-        Returns:
-          The losses ``policy`` and ``value`` [B, K], which carry gradients of their mean only, the
-          lambda returns of the replayed states [B, K], and metrics.
-        """
-        config = self.config
-        batch, length = obs["is_first"].shape
-        starts = min(config.imag_last or length, length)
-        first = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
-        x, last, action = nj.stop_gradient(self._imagine)(sg(first))
-        reward, cont, value, slow = nj.stop_gradient(self._evaluate)(x, last)
-        if config.imag_start == "replay":
-            terminal = obs["is_terminal"][:, -starts:].reshape(-1)
-            cont = cont.at[:, 0].set(1.0 - terminal)
-        options = dict(config.imag_loss)
-        actent, slowreg = options.pop("actent"), options.pop("slowreg")
-        targets = imagination_targets(
-            reward,
-            cont,
-            value,
-            slow,
-            retnorm=self.retnorm,
-            valnorm=self.valnorm,
-            advnorm=self.advnorm,
-            update=training,
-            contdisc=config.contdisc,
-            horizon=config.horizon,
-            **options,
-        )
-
-        def actor(
-            x: jax.Array, action: Arrays, advantage: jax.Array, weight: jax.Array
-        ) -> tuple[jax.Array, Arrays]:
-            return policy_loss(self.pol(x, x.ndim - 1), action, advantage, weight, actent)
-
-        def critic(
-            x: jax.Array, target: jax.Array, slow: jax.Array, weight: jax.Array
-        ) -> tuple[jax.Array, Arrays]:
-            return value_loss(self.val(x, x.ndim - 1), target, slow, weight, slowreg), {}
-
-        if config.ac_grads:
-            x = x.at[0].set(features(first))
-        weight = targets.weight.T
-        actor_loss, policy_metrics = self._imagined_mean(
-            actor, self.pol, (x, action, targets.advantage.T, weight)
-        )
-        critic_loss, _ = self._imagined_mean(
-            critic, self.val, (x, targets.value.T, slow.T[:-1], weight)
-        )
-        shape = (batch, starts)
-        losses = {"policy": actor_loss.reshape(shape), "value": critic_loss.reshape(shape)}
-        metrics = targets.metrics | {k: v.mean() for k, v in policy_metrics.items()}
-        return losses, targets.returns[:, 0].reshape(shape), metrics
-
-    def _imagine(self, state: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
-        """Follow the policy from states [N, ...] for H steps.
-
-        Returns:
-          Features of the states that it acted in [H, N, F], of the last state [N, F], and the
-          actions [H, N, ...].
-        """
-
-        def policy(state: Arrays) -> tuple[Arrays, jax.Array]:
-            x = features(state)
-            return {k: self.draw(dist) for k, dist in self.pol(x, 1).items()}, x
-
-        state = {k: state[k] for k in ("deter", "stoch")}
-        last, action, x = self.dyn.imagine(state, policy, self.config.imag_length)
-        return x, features(last), action
-
-    def _evaluate(self, x: jax.Array, last: jax.Array) -> list[jax.Array]:
-        """Predict what imagined states are worth.
-
-        Args:
-          x: Features [H, N, F].
-          last: Features of the state after them [N, F].
-
-        Returns:
-          Reward, continuation, value and slow value, float32 [N, H+1].
-        """
-
-        def predict(x: jax.Array) -> tuple[jax.Array, ...]:
-            dims = x.ndim - 1
-            outputs = self.rew(x, dims), self.val(x, dims), self.slowval(x, dims)
-            reward, value, slow = (output.pred() for output in outputs)
-            return reward, self.con(x, dims).prob(1), value, slow
-
-        parts = self._parts(x)
-        _, before = nj.scan(lambda _, part: (None, predict(part)), None, parts)
-        pairs = zip(before, predict(last), strict=True)
-        return [jnp.concatenate([y.reshape((-1, *z.shape)), z[None]]).T for y, z in pairs]
-
-    def _imagined_mean(
-        self, loss: Callable[..., tuple[jax.Array, Arrays]], head: nj.Module, inputs: Any
-    ) -> tuple[jax.Array, Arrays]:
-        """Average a loss over imagined steps, with gradients of its mean with respect to a head.
-
-        Args:
-          loss: Maps inputs [..., N, *] to the loss and metrics [..., N].
-          head: What learns from it.
-          inputs: Arrays [H, N, ...], features first.
-
-        Returns:
-          The loss averaged over the H steps [N], and metrics.
-        """
-
-        def step(inputs: Any) -> tuple[jax.Array, Any]:
-            values, metrics = loss(*inputs)
-            return values.sum(), (sg(values), metrics)
-
-        steps, starts = inputs[0].shape[:2]
-        parts = self._parts(inputs)
-        if self.config.ac_grads:
-            # Features learn as well, which takes an ordinary gradient.
-            sums, outputs = nj.scan(lambda _, part: (None, step(part)), None, parts)[1]
-            total = sums.sum()
-        else:
-            total, outputs = nj.accumulate(step, [head], parts)
-        values, metrics = outputs
-        mean = total / (steps * starts)
-        # Adds zero, and the gradient that the values lack.
-        return values.reshape((steps, starts)).mean(0) + (mean - sg(mean)), metrics
-
-    def _parts(self, inputs: Any) -> Any:
-        """Cut arrays [H, N, ...] into what heads read at once, [parts, ..., N, ...].
-
-        Single steps fit the caches of a CPU. Accelerators are faster with few large operations.
-        """
-        return inputs if self.stepwise else jax.tree.map(lambda x: x[None], inputs)
 
     def _replay_loss(self, feat: Arrays, obs: Arrays, boot: jax.Array, training: bool) -> jax.Array:
         """Critic loss [B, K-1] on the replayed states, with imagined returns [B, K]."""
@@ -468,12 +335,6 @@ class Dreamer:
         if key in self.dec.images:
             return unit_range(self.obs_space[key], value)
         return value
-
-
-def features(feat: Arrays) -> jax.Array:
-    """Concatenate ``deter`` [..., D] and ``stoch`` [..., S, C] to what the heads read [..., F]."""
-    stoch = feat["stoch"].reshape((*feat["stoch"].shape[:-2], -1))
-    return jnp.concatenate([feat["deter"], stoch], -1)
 
 
 def _choose(option: str, name: str, choices: Mapping[str, Any]) -> Any:

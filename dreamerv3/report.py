@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from dreamerv3.rssm import features
 from embodied.jax import nj
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def predict(model: Dreamer, carry: tuple[Arrays, Arrays], actions: Arrays) -> Ar
     """Decoded predictions for given actions; see `dreamerv3.policy.Policy.imagine`."""
     state, _ = carry
     _, feat = model.dyn.imagine_actions(state, actions)
-    x = jnp.concatenate([feat["deter"], feat["stoch"].reshape((*feat["deter"].shape[:-1], -1))], -1)
+    x = features(feat)
     predicted = {key: dist.pred() for key, dist in model.dec(feat).items()}
     for key in model.dec.images:
         if model.obs_space[key].discrete:

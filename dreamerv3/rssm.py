@@ -320,3 +320,9 @@ class RSSM(nj.Module):
 
     def _norm(self, name: str) -> nn.Norm:
         return self.sub(f"{name}norm", nn.Norm, self.norm, stats=self.stats)
+
+
+def features(feat: Carry) -> jax.Array:
+    """Concatenate ``deter`` [..., D] and ``stoch`` [..., S, C] to what the heads read [..., F]."""
+    stoch = feat["stoch"].reshape((*feat["stoch"].shape[:-2], -1))
+    return jnp.concatenate([feat["deter"], stoch], -1)
