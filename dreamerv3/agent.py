@@ -28,6 +28,7 @@ from embodied.jax.heads import MLPHead
 from embodied.jax.normalize import Normalize
 from embodied.jax.optimizer import Optimizer
 from embodied.jax.outputs import Output
+from embodied.jax.platform import default_platform
 from embodied.jax.slow_model import SlowModel
 
 sg = jax.lax.stop_gradient
@@ -84,7 +85,7 @@ class Dreamer:
         signal = config.get("priosignal", "none")
         self.prioritizes = _choose("priosignal", signal, {"none": False, "model": True})
         _choose("imag_start", config.imag_start, dict.fromkeys(("model", "replay")))
-        cpu = jax.default_backend() == "cpu"
+        cpu = default_platform() == "cpu"
         self.stepwise = _choose(
             "imag_parts", config.imag_parts, {"auto": cpu, "steps": True, "whole": False}
         )

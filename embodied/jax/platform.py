@@ -111,6 +111,13 @@ def enable_compilation_cache(folder: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
+def default_platform() -> str:
+    """Name of the platform that computes what is not placed elsewhere."""
+    config: Any = jax.config
+    device = config.jax_default_device
+    return jax.default_backend() if device is None else str(getattr(device, "platform", device))
+
+
 def describe_platform(platform: str, asked: str) -> str:
     """Say in one line which platform was chosen and why."""
     devices = jax.devices(platform)
