@@ -15,7 +15,7 @@ from embodied.core.space import Space
 from embodied.core.streams import Prefetch
 from embodied.jax import nj
 from embodied.jax.actor import Actor
-from embodied.jax.allocator import release_free_memory
+from embodied.jax.allocator import keep_free_memory, release_free_memory
 from embodied.jax.compiled import Compiler
 from embodied.jax.guard import Guard
 from embodied.jax.platform import pick_devices, start_platform
@@ -64,9 +64,9 @@ class JaxAgent(Agent):
     """Runs a model on one or several devices behind the `Agent` interface.
 
     The functions of the model are compiled when the agent is made, except for `report`, which is
-    compiled in the background while the agent learns. Training never waits for the device: what a
-    call to `train` computes is returned by the next one. Every call gets its own random key, which
-    depends on the seed and on how many calls of its kind came before.
+    compiled in the background while the agent learns. Training never waits for an accelerator:
+    what a call to `train` computes is returned by the next one. Every call gets its own random
+    key, which depends on the seed and on how many calls of its kind came before.
     """
 
     def __init__(
@@ -117,6 +117,8 @@ class JaxAgent(Agent):
         self._report = compiled(self._run_report, (2,), (rows, copies))
         self._params = self._compile(create)
         release_free_memory()
+        if platform == "cpu":
+            keep_free_memory()
         self._update_policy()
 
     @property
@@ -159,11 +161,11 @@ class JaxAgent(Agent):
         Raises:
           NonFiniteError: If these are not finite and the option `nonfinite` does not skip them.
         """
-        self._compile_report()
         seed, update = self._seed(TRAIN, "train"), self._counters["train"]
         with self._lock:
             self._params, carry, *results = self._train(self._params, seed, carry, data)
             self._update_policy()
+        self._compile_report()  # Not before the first update, which would take longer.
         previous, self._pending = self._pending, tuple(results)
         outs, metrics = from_device(previous) if previous else ({}, {})
         if previous and not self._guard.check(update - 1, metrics):

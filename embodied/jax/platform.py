@@ -32,6 +32,8 @@ def choose_platform(name: str = "auto", prealloc: bool = True, mock_devices: int
     if name not in PLATFORMS:
         raise PlatformError(f"Got jax.platform={name!r}, expected one of {', '.join(PLATFORMS)}.")
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "true" if prealloc else "false")
+    # The thread that calls computes, instead of one of many whose memory is kept apart.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     if mock_devices:
         jax.config.update("jax_num_cpu_devices", mock_devices)
     if name == "auto":
