@@ -44,37 +44,39 @@ def imagination_losses(
     starts = min(model.config.imag_last or length, length)
     start = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
     terminal = obs["is_terminal"][:, -starts:].reshape(-1)
-    x, last, action = nj.stop_gradient(lambda: imagine(model, sg(start)))()
-    reward, cont, value, slow = nj.stop_gradient(lambda: evaluate(model, x, last))()
+    x, last, action, policy = nj.stop_gradient(lambda: imagine(model, sg(start)))()
+    predictions, critic = nj.stop_gradient(lambda: evaluate(model, x, last))()
+    reward, cont, value, slow = predictions
     if model.config.imag_start == "replay":
         cont = cont.at[:, 0].set(1.0 - terminal)
     targets = _targets(model, training, reward, cont, value, slow)
     if model.config.ac_grads:
         x = x.at[0].set(features(start))
-    losses, metrics = _losses(model, x, action, targets, slow)
+    losses, metrics = _losses(model, x, action, targets, slow, policy, critic)
     losses = {key: loss.reshape((batch, starts)) for key, loss in losses.items()}
     returns = targets.returns[:, 0].reshape((batch, starts))
     return losses, returns, targets.metrics | metrics
 
 
-def imagine(model: Dreamer, state: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
+def imagine(model: Dreamer, state: Arrays) -> tuple[jax.Array, jax.Array, Arrays, jax.Array]:
     """Follow the policy from states [N, ...] for H steps.
 
     Returns:
-      Features of the states that it acted in [H, N, F], of the last state [N, F], and the
-      actions [H, N, ...].
+      Features of the states that it acted in [H, N, F], of the last state [N, F], the actions
+      [H, N, ...], and what the first layer of the policy made of the features [H, N, U].
     """
 
-    def policy(state: Arrays) -> tuple[Arrays, jax.Array]:
+    def policy(state: Arrays) -> tuple[Arrays, tuple[jax.Array, jax.Array]]:
         x = features(state)
-        return {k: model.draw(dist) for k, dist in model.pol(x, 1).items()}, x
+        first = model.pol.first(x)
+        return {k: model.draw(dist) for k, dist in model.pol(x, 1, first).items()}, (x, first)
 
     state = {k: state[k] for k in ("deter", "stoch")}
-    last, action, x = model.dyn.imagine(state, policy, model.config.imag_length)
-    return x, features(last), action
+    last, action, (x, first) = model.dyn.imagine(state, policy, model.config.imag_length)
+    return x, features(last), action, first
 
 
-def evaluate(model: Dreamer, x: jax.Array, last: jax.Array) -> list[jax.Array]:
+def evaluate(model: Dreamer, x: jax.Array, last: jax.Array) -> tuple[list[jax.Array], jax.Array]:
     """Predict reward, continuation, value and slow value of imagined states.
 
     Args:
@@ -83,19 +85,22 @@ def evaluate(model: Dreamer, x: jax.Array, last: jax.Array) -> list[jax.Array]:
       last: Features of the state after them [N, F].
 
     Returns:
-      The four predictions, each float32 [N, H+1].
+      The four predictions, each float32 [N, H+1], and what the first layer of the critic made of
+      the features [H, N, U].
     """
 
-    def predict(x: jax.Array) -> tuple[jax.Array, ...]:
+    def predict(x: jax.Array) -> tuple[tuple[jax.Array, ...], jax.Array]:
         dims = x.ndim - 1
-        outputs = model.rew(x, dims), model.val(x, dims), model.slowval(x, dims)
+        first = model.val.first(x, dims)
+        outputs = model.rew(x, dims), model.val(x, dims, first), model.slowval(x, dims)
         reward, value, slow = (output.pred() for output in outputs)
-        return reward, model.con(x, dims).prob(1), value, slow
+        return (reward, model.con(x, dims).prob(1), value, slow), first
 
     parts = _parts(model, x)
-    _, before = nj.scan(lambda _, part: (None, predict(part)), None, parts)
-    pairs = zip(before, predict(last), strict=True)
-    return [jnp.concatenate([y.reshape((-1, *z.shape)), z[None]]).T for y, z in pairs]
+    _, (before, first) = nj.scan(lambda _, part: (None, predict(part)), None, parts)
+    pairs = zip(before, predict(last)[0], strict=True)
+    predictions = [jnp.concatenate([y.reshape((-1, *z.shape)), z[None]]).T for y, z in pairs]
+    return predictions, first.reshape((*x.shape[:2], -1))
 
 
 def _targets(model: Dreamer, training: bool, *predictions: jax.Array) -> ImaginationTargets:
@@ -114,29 +119,35 @@ def _targets(model: Dreamer, training: bool, *predictions: jax.Array) -> Imagina
 
 
 def _losses(
-    model: Dreamer, x: jax.Array, action: Arrays, targets: ImaginationTargets, slow: jax.Array
+    model: Dreamer,
+    x: jax.Array,
+    action: Arrays,
+    targets: ImaginationTargets,
+    slow: jax.Array,
+    policy_first: jax.Array,
+    critic_first: jax.Array,
 ) -> tuple[Arrays, Arrays]:
     """Losses averaged over the steps [N], and metrics."""
     options = model.config.imag_loss
 
     def policy(
-        x: jax.Array, action: Arrays, advantage: jax.Array, weight: jax.Array
+        x: jax.Array, first: jax.Array, action: Arrays, advantage: jax.Array, weight: jax.Array
     ) -> tuple[jax.Array, Arrays]:
-        dists = model.pol(x, x.ndim - 1)
+        dists = model.pol(x, x.ndim - 1, first)
         return policy_loss(dists, action, advantage, weight, options.actent)
 
     def value(
-        x: jax.Array, target: jax.Array, slow: jax.Array, weight: jax.Array
+        x: jax.Array, first: jax.Array, target: jax.Array, slow: jax.Array, weight: jax.Array
     ) -> tuple[jax.Array, Arrays]:
-        dist = model.val(x, x.ndim - 1)
+        dist = model.val(x, x.ndim - 1, first)
         return value_loss(dist, target, slow, weight, options.slowreg), {}
 
     weight = targets.weight.T
     losses: Arrays = {}
     metrics: Arrays = {}
     for key, loss, head, inputs in (
-        ("policy", policy, model.pol, (x, action, targets.advantage.T, weight)),
-        ("value", value, model.val, (x, targets.value.T, slow.T[:-1], weight)),
+        ("policy", policy, model.pol, (x, policy_first, action, targets.advantage.T, weight)),
+        ("value", value, model.val, (x, critic_first, targets.value.T, slow.T[:-1], weight)),
     ):
         losses[key], values = _mean_over_steps(model, loss, head, inputs)
         metrics |= {name: array.mean() for name, array in values.items()}

@@ -206,22 +206,37 @@ class MLPHead(_HeadOptions):
                 f"give one output, or spaces by key."
             )
 
-    def __call__(self, x: jax.Array, bdims: int = 1) -> Any:
+    def first(self, x: jax.Array, bdims: int = 1) -> jax.Array:
+        """Return what the first layer makes of features: what `__call__` can be told.
+
+        Arguments are those of `__call__`; the result has the shape [*batch, units].
+        """
+        return self._mlp.first(_flat(x, bdims))
+
+    def __call__(self, x: jax.Array, bdims: int = 1, first: jax.Array | None = None) -> Any:
         """Map features to a distribution, or to one per key.
 
         Args:
           x: Features [*batch, *features], the latter are flattened.
           bdims: Number of batch dimensions.
+          first: The output of `first` for them, if it is known already.
 
         Returns:
           An `Output` with batch dimensions ``batch``, or a dictionary of them.
         """
-        x = x.reshape((*x.shape[:bdims], -1))
-        options = {"act": self.act, "norm": self.norm, "stats": self.stats}
-        linear = {"winit": self.winit, "bias": self.bias}
-        x = self.sub("mlp", nn.MLP, self.layers, self.units, **options, **linear)(x)
+        x = self._mlp(_flat(x, bdims), first)
         kind = Head if isinstance(self.space, Space) else DictHead
         return self.sub("head", kind, self.space, self.output, **self._head_options)(x)
+
+    @property
+    def _mlp(self) -> nn.MLP:
+        options = {"act": self.act, "norm": self.norm, "stats": self.stats}
+        linear = {"winit": self.winit, "bias": self.bias}
+        return self.sub("mlp", nn.MLP, self.layers, self.units, **options, **linear)
+
+
+def _flat(x: jax.Array, bdims: int) -> jax.Array:
+    return x.reshape((*x.shape[:bdims], -1))
 
 
 def symexp_bins(count: int) -> np.ndarray:

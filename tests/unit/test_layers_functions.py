@@ -117,3 +117,22 @@ def test_rms_over_a_tree():
     assert nn.rms({"a": jnp.array([3.0, 3.0, 3.0]), "b": jnp.array([1.0])}) == pytest.approx(7**0.5)
     assert nn.rms({}) == 0
     assert nn.rms([jnp.full(10, 300.0, jnp.bfloat16)]).dtype == jnp.float32
+
+
+def test_recall_returns_what_is_known_with_the_gradient_of_computing_it():
+    x, kernel = jnp.arange(6.0).reshape((2, 3)), jnp.arange(12.0).reshape((3, 4))
+    known = jnp.full((2, 4), 7.0)
+
+    def loss(x, kernel):
+        return (jnp.array([[1.0], [2.0]]) * nn.recall(jnp.matmul, known, x, kernel)).sum()
+
+    value, (dx, dkernel) = jax.value_and_grad(loss, (0, 1))(x, kernel)
+    assert value == 4 * 7 + 2 * 4 * 7
+    assert jnp.array_equal(dx, jnp.array([[6.0, 22, 38], [12, 44, 76]]))
+    # Row i of the gradient is x[0, i] + 2 x[1, i] in all columns.
+    assert jnp.array_equal(dkernel, jnp.array([[6.0], [9], [12]]) * jnp.ones(4))
+
+
+def test_recall_has_no_gradient_for_what_is_known():
+    loss = lambda known: nn.recall(jnp.sin, known, jnp.ones(3)).sum()  # noqa: E731
+    assert not jax.grad(loss)(jnp.zeros(3)).any()

@@ -259,3 +259,32 @@ def test_linear_without_inputs_is_its_bias():
         {}, seed=0, create=True
     )
     assert y.shape == (2, 4, 3) and not y.any()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_and_mlp_take_a_known_first_result(bias):
+    x = normal(2, 5, 3)
+
+    def losses(x):
+        mlp = nj.make("mlp", nn.MLP, 2, 4, bias=bias)
+        first = mlp.first(x)
+        assert first.shape == (2, 5, 4)
+        return jnp.square(mlp(x)).sum(), jnp.square(mlp(x, jax.lax.stop_gradient(first))).sum()
+
+    state = nj.init(losses)({}, x, seed=0)
+    value = lambda which: lambda s: nj.pure(losses)(s, x)[1][which]  # noqa: E731
+    (a, computed), (b, recalled) = (jax.value_and_grad(value(i))(state) for i in (0, 1))
+    assert a == b
+    assert computed.keys() == recalled.keys()
+    for path, grad in computed.items():
+        assert np.allclose(recalled[path], grad, rtol=1e-6), path
+        assert jnp.abs(grad).max() > 0, path
+
+
+def test_a_known_result_is_not_computed_again():
+    def apply(x, known):
+        return nj.make("linear", nn.Linear, (2, 2))(x, known)
+
+    x, known = normal(3, 5), normal(3, 2, 2)
+    state = nj.init(apply)({}, x, known, seed=0)
+    assert jnp.array_equal(nj.pure(apply)(state, x, known)[1], known)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from embodied.jax.layers.functions import require_floating
+from embodied.jax.layers.functions import recall, require_floating
 from embodied.jax.layers.layer import Affine
 
 
@@ -20,8 +20,13 @@ class Linear(Affine):
         """Set the number of output features, or the shape of the output features."""
         self.units = (units,) if isinstance(units, int) else tuple(units)
 
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, known: jax.Array | None = None) -> jax.Array:
         """Map x [..., in] to [..., *units] in the dtype of x.
+
+        Args:
+          x: Inputs.
+          known: What an earlier call has returned for them, if there was one; only the gradients
+            are computed then.
 
         Raises:
           TypeError: if x is not floating point.
@@ -31,8 +36,13 @@ class Linear(Affine):
         size = math.prod(self.units)
         # As one matrix: the gradient of a kernel would sum over several axes, for which CPUs copy.
         rows = x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
-        y = rows @ self._kernel((x.shape[-1], size), x.dtype)
-        y = self._add_bias(y, size, (size,))
+        params = [self._kernel((x.shape[-1], size), x.dtype)]
+        if self.bias:
+            params.append(self._parameter("bias", self.binit, (size,), x.dtype))
+        if known is None:
+            y = _affine(rows, *params)
+        else:
+            y = recall(_affine, known.reshape((len(rows), size)), rows, *params)
         return y.reshape((*x.shape[:-1], *self.units))
 
     def params(self, inputs: int, dtype: Any) -> tuple[jax.Array, jax.Array]:
@@ -90,6 +100,10 @@ class BlockLinear(Affine):
         width = self.units // self.blocks
         y = block_matmul(x, self._kernel((self.blocks, x.shape[-1], width), x.dtype))
         return self._add_bias(y, self.units, (self.blocks, 1, width))
+
+
+def _affine(x: jax.Array, kernel: jax.Array, *bias: jax.Array) -> jax.Array:
+    return sum(bias, start=x @ kernel)
 
 
 def block_matmul(x: jax.Array, kernel: jax.Array) -> jax.Array:

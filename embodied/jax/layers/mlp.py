@@ -32,13 +32,29 @@ class MLP(WithLinear):
         self.layers = layers
         self.units = units
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Map x [..., in] to [..., units]; with no layers, the input comes back."""
+    def first(self, x: jax.Array) -> jax.Array:
+        """Return what the first linear layer makes of x [..., in]: what `__call__` can be told.
+
+        Without layers, that is the input.
+        """
+        x = x if self.dtype is None else x.astype(self.dtype)
+        return self._linear(0)(x) if self.layers else x
+
+    def __call__(self, x: jax.Array, first: jax.Array | None = None) -> jax.Array:
+        """Map x [..., in] to [..., units]; with no layers, the input comes back.
+
+        Args:
+          x: Inputs.
+          first: The output of `first` for them, if it is known already.
+        """
         batch = x.shape[:-1]
         x = x if self.dtype is None else x.astype(self.dtype)
         x = x.reshape((math.prod(batch), x.shape[-1]))
         for i in range(self.layers):
-            x = self.sub(f"linear{i}", Linear, self.units, **self._linear_options)(x)
+            x = self._linear(i)(x, None if i else first)
             x = self.sub(f"norm{i}", Norm, self.norm, stats=self.stats)(x)
             x = act(self.act)(x)
         return x.reshape((*batch, x.shape[-1]))
+
+    def _linear(self, index: int) -> Linear:
+        return self.sub(f"linear{index}", Linear, self.units, **self._linear_options)
