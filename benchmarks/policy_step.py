@@ -16,6 +16,7 @@ from train_step import OBS, Benchmark
 from embodied.core.config import Config
 from embodied.jax.actor import Actor
 from embodied.jax.compiled import Compiler
+from embodied.jax.platform import choose_platform
 from embodied.jax.sharding import DeviceMesh
 
 #: Calls that are timed together, since a single one is short.
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--envs", nargs="+", type=int, default=[1, 4, 16])
     parser.add_argument("--dtype", default="float32")
     args = parser.parse_args()
+    choose_platform()
     yardstick.report_yardsticks()
     for size in args.sizes:
         bench = Benchmark(size, args.dtype)

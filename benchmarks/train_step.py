@@ -23,6 +23,8 @@ from dreamerv3.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
+from embodied.jax.allocator import keep_free_memory
+from embodied.jax.platform import choose_platform
 
 FLAGS = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
 OBS = {
@@ -47,9 +49,11 @@ class Benchmark:
         self.config = config
         options = Config({**config.agent, "replay_context": config.replay_context})
         self.model = Dreamer(OBS, ACT, options, dtype)
-        self.data = self.batch()
+        self.data = jax.device_put(self.batch())
         create = nj.init(lambda data: self.model.train(self.carry(), data))
         self.params = jax.jit(lambda data: create({}, data, seed=0))(self.data)
+        if jax.default_backend() == "cpu":
+            keep_free_memory()
 
     def carry(self) -> Any:
         """Return a fresh carry."""
@@ -135,6 +139,7 @@ def main() -> None:
     parser.add_argument("--imag_parts", default="auto", help="agent.imag_parts: steps or whole")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
+    choose_platform()
     yardstick.report_yardsticks()
     for size in args.sizes:
         bench = Benchmark(size, args.dtype, args.repeats, args.imag_parts)
