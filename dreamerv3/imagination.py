@@ -44,15 +44,19 @@ def imagination_losses(
     starts = min(model.config.imag_last or length, length)
     start = {k: x[:, -starts:].reshape((-1, *x.shape[2:])) for k, x in feat.items()}
     terminal = obs["is_terminal"][:, -starts:].reshape(-1)
-    x, last, action, policy = nj.stop_gradient(lambda: imagine(model, sg(start)))()
-    predictions, critic = nj.stop_gradient(lambda: evaluate(model, x, last))()
+    x, last, action, actor_first = nj.stop_gradient(lambda: imagine(model, sg(start)))()
+    predictions, critic_first = nj.stop_gradient(lambda: evaluate(model, x, last))()
     reward, cont, value, slow = predictions
     if model.config.imag_start == "replay":
         cont = cont.at[:, 0].set(1.0 - terminal)
     targets = _targets(model, training, reward, cont, value, slow)
     if model.config.ac_grads:
         x = x.at[0].set(features(start))
-    losses, metrics = _losses(model, x, action, targets, slow, policy, critic)
+    inputs = {
+        "policy": (x, actor_first, action, targets.advantage.T, targets.weight.T),
+        "value": (x, critic_first, targets.value.T, slow.T[:-1], targets.weight.T),
+    }
+    losses, metrics = _losses(model, inputs)
     losses = {key: loss.reshape((batch, starts)) for key, loss in losses.items()}
     returns = targets.returns[:, 0].reshape((batch, starts))
     return losses, returns, targets.metrics | metrics
@@ -118,16 +122,16 @@ def _targets(model: Dreamer, training: bool, *predictions: jax.Array) -> Imagina
     )
 
 
-def _losses(
-    model: Dreamer,
-    x: jax.Array,
-    action: Arrays,
-    targets: ImaginationTargets,
-    slow: jax.Array,
-    policy_first: jax.Array,
-    critic_first: jax.Array,
-) -> tuple[Arrays, Arrays]:
-    """Losses averaged over the steps [N], and metrics."""
+def _losses(model: Dreamer, inputs: dict[str, tuple[Any, ...]]) -> tuple[Arrays, Arrays]:
+    """Average losses over the steps.
+
+    Args:
+      model: The agent.
+      inputs: Arguments of the losses `policy` and `value` below, arrays [H, N, ...].
+
+    Returns:
+      The losses [N], and metrics.
+    """
     options = model.config.imag_loss
 
     def policy(
@@ -142,14 +146,10 @@ def _losses(
         dist = model.val(x, x.ndim - 1, first)
         return value_loss(dist, target, slow, weight, options.slowreg), {}
 
-    weight = targets.weight.T
     losses: Arrays = {}
     metrics: Arrays = {}
-    for key, loss, head, inputs in (
-        ("policy", policy, model.pol, (x, policy_first, action, targets.advantage.T, weight)),
-        ("value", value, model.val, (x, critic_first, targets.value.T, slow.T[:-1], weight)),
-    ):
-        losses[key], values = _mean_over_steps(model, loss, head, inputs)
+    for key, loss, head in (("policy", policy, model.pol), ("value", value, model.val)):
+        losses[key], values = _mean_over_steps(model, loss, head, inputs[key])
         metrics |= {name: array.mean() for name, array in values.items()}
     return losses, metrics
 
