@@ -39,6 +39,10 @@ class CoreWeights(NamedTuple):
     action: jax.Array
     bias: jax.Array
 
+    def contribution(self, embed: jax.Array) -> jax.Array:
+        """What embedded actions [..., hidden] add to the output, bias included, [..., U]."""
+        return embed @ self.action + self.bias
+
 
 class RSSM(nj.Module):
     """World model core over features of an encoder (spec rows 2.1 to 2.8 and 2.14).
@@ -136,9 +140,12 @@ class RSSM(nj.Module):
     def observe_step(
         self, carry: Carry, tokens: jax.Array, action: Carry, reset: jax.Array
     ) -> tuple[Carry, Carry]:
-        """Filter one observation: as `observe`, without the time axis."""
-        step, inputs = self._prepare_observe(tokens, action, reset)
-        return step(carry, inputs)
+        """Filter one observation: as `observe`, without the time axis.
+
+        Kernels are used as they are, since cutting them takes longer than the step.
+        """
+        embed = self._embed_action(nn.mask(self._action_vector(action), ~reset))
+        return self._observe(carry, (embed, reset, tokens), None)
 
     def imagine(
         self, carry: Carry, policy: Callable[[Carry], tuple[Carry, Any]], length: int
@@ -158,7 +165,7 @@ class RSSM(nj.Module):
 
         def step(carry: Carry, _: None) -> tuple[Carry, tuple[Carry, Any]]:
             action, kept = policy(carry)
-            embed = self._embed_action(action, weights)
+            embed = weights.contribution(self._embed_action(self._action_vector(action)))
             return self._imagine(carry, embed, weights)[0], (action, kept)
 
         carry, (action, kept) = nj.scan(step, carry, None, length=length)
@@ -167,7 +174,7 @@ class RSSM(nj.Module):
     def imagine_actions(self, carry: Carry, action: Carry) -> tuple[Carry, Carry]:
         """Predict ahead with given actions [B, T, ...]; return the last state and features."""
         weights = self._core_weights()
-        embed = self._embed_action(action, weights)
+        embed = weights.contribution(self._embed_action(self._action_vector(action)))
         return nj.scan(lambda carry, x: self._imagine(carry, x, weights), carry, embed, axis=1)
 
     def loss(self, feat: Carry) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
@@ -207,8 +214,8 @@ class RSSM(nj.Module):
     ) -> tuple[Callable[[Carry, Any], tuple[Carry, Carry]], Any]:
         """Compute what does not depend on the recurrence; return the step and its inputs."""
         weights = self._core_weights()
-        embed = nn.mask(self._action_vector(action), ~reset)
-        inputs = (self._embed_action_vector(embed, weights), reset)
+        embed = self._embed_action(nn.mask(self._action_vector(action), ~reset))
+        inputs = (weights.contribution(embed), reset)
         if not self.obslayers or self.absolute:
             return lambda c, x: self._observe(c, x, weights), (*inputs, tokens)
         layer = self._linear("obs0", self.hidden)
@@ -221,10 +228,10 @@ class RSSM(nj.Module):
         self,
         carry: Carry,
         inputs: tuple[jax.Array, jax.Array, jax.Array],
-        weights: CoreWeights,
+        weights: CoreWeights | None,
         recurrent: jax.Array | None = None,
     ) -> tuple[Carry, Carry]:
-        """One step of `observe` on embedded action, reset and tokens.
+        """One step of `observe` on action, reset and tokens; for the action see `_core`.
 
         The tokens are the encoder's, or with `recurrent`, the part of the first posterior layer
         that reads `deter`, what the tokens contribute to that layer.
@@ -246,29 +253,35 @@ class RSSM(nj.Module):
     def _imagine(
         self, carry: Carry, action: jax.Array, weights: CoreWeights
     ) -> tuple[Carry, Carry]:
-        """One step of `imagine` with an embedded action."""
+        """One step of `imagine`; for the action see `_core`."""
         deter = self._core(carry["deter"], carry["stoch"], action, weights)
         logit = self.prior(deter)
         carry = {"deter": deter, "stoch": self._draw_stoch(logit)}
         return carry, {**carry, "logit": logit}
 
     def _core(
-        self, deter: jax.Array, stoch: jax.Array, action: jax.Array, weights: CoreWeights
+        self, deter: jax.Array, stoch: jax.Array, action: jax.Array, weights: CoreWeights | None
     ) -> jax.Array:
         """The sequence model, a GRU with block-diagonal weights (Algorithm A).
 
         Args:
           deter: Previous deterministic state, [B, D].
           stoch: Previous categorical state, [B, S, C].
-          action: What the action contributes to the first block layer, [B, U].
-          weights: The first block layer.
+          action: What the action contributes to the first block layer, [B, U], or without
+            `weights` the embedding of the action, [B, hidden].
+          weights: The first block layer cut in parts, which pays where it is used repeatedly.
         """
         stoch = stoch.reshape((*stoch.shape[:-2], self.stoch * self.classes))
         embed0 = self._hidden("dynin0", self._linear("dynin0", self.hidden)(deter))
         embed1 = self._hidden("dynin1", self._linear("dynin1", self.hidden)(stoch))
-        shared = jnp.concatenate([embed0, embed1], -1) @ weights.shared + action
         blocks = nn.to_block_major(deter, self.blocks)
-        x = nn.block_matmul(blocks, weights.block) + nn.to_block_major(shared, self.blocks)
+        if weights is None:
+            shared = jnp.concatenate([embed0, embed1, action], -1)
+            shared = jnp.broadcast_to(shared, (self.blocks, *shared.shape))
+            x = self._core_layer.block_major(jnp.concatenate([blocks, shared], -1))
+        else:
+            shared = jnp.concatenate([embed0, embed1], -1) @ weights.shared + action
+            x = nn.block_matmul(blocks, weights.block) + nn.to_block_major(shared, self.blocks)
         for index in range(self.dynlayers):
             name = f"dynhid{index}"
             x = self._block_linear(name, self.deter).block_major(x) if index else x
@@ -281,25 +294,26 @@ class RSSM(nj.Module):
         update = jax.nn.sigmoid(update - 1)
         return nn.from_block_major(update * cand + (1 - update) * blocks)
 
-    def _core_weights(self) -> CoreWeights:
+    @property
+    def _core_layer(self) -> nn.BlockLinear:
+        """The first block layer of the recurrence."""
         name, units = ("dynhid0", self.deter) if self.dynlayers else ("dyngru", 3 * self.deter)
-        width, hidden = self.deter // self.blocks, self.hidden
-        inputs = self.deter + 3 * hidden * self.blocks
-        kernel, bias = self._block_linear(name, units).params(inputs, self.dtype)
-        shared = jnp.moveaxis(kernel[:, width:], 0, 1).reshape((3 * hidden, units))
-        return CoreWeights(kernel[:, :width], shared[: 2 * hidden], shared[2 * hidden :], bias)
+        return self._block_linear(name, units)
 
-    def _embed_action(self, action: Carry, weights: CoreWeights) -> jax.Array:
-        return self._embed_action_vector(self._action_vector(action), weights)
+    def _core_weights(self) -> CoreWeights:
+        layer, width, hidden = self._core_layer, self.deter // self.blocks, self.hidden
+        inputs = self.deter + 3 * hidden * self.blocks
+        kernel, bias = layer.params(inputs, self.dtype)
+        shared = jnp.moveaxis(kernel[:, width:], 0, 1).reshape((3 * hidden, layer.units))
+        return CoreWeights(kernel[:, :width], shared[: 2 * hidden], shared[2 * hidden :], bias)
 
     def _action_vector(self, action: Carry) -> jax.Array:
         return nn.DictConcat(self.act_space, 1, dtype=self.dtype)(action)
 
-    def _embed_action_vector(self, action: jax.Array, weights: CoreWeights) -> jax.Array:
-        """What actions [..., A] contribute to the first block layer, [..., U] (row 2.3)."""
+    def _embed_action(self, action: jax.Array) -> jax.Array:
+        """Embed action vectors [..., A] as the recurrence reads them, [..., hidden] (row 2.3)."""
         action = action / sg(jnp.maximum(1, jnp.abs(action)))
-        embed = self._hidden("dynin2", self._linear("dynin2", self.hidden)(action))
-        return embed @ weights.action + weights.bias
+        return self._hidden("dynin2", self._linear("dynin2", self.hidden)(action))
 
     def _draw_stoch(self, logit: jax.Array) -> jax.Array:
         return self.draw(self.dist(logit)).astype(self.dtype)

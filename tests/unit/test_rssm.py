@@ -1,0 +1,54 @@
+"""Filtering step by step and in one sequence are the same."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dreamerv3.rssm import RSSM
+from embodied.core.space import Space
+from embodied.jax import nj
+
+ACT = {"move": Space(np.float32, (2,), -1, 1), "button": Space(np.int32, (), 0, 3)}
+SIZES = {"deter": 16, "stoch": 3, "classes": 4, "hidden": 6, "blocks": 2}
+ROWS, LENGTH = 3, 5
+
+
+def mode(dist):
+    return dist.pred()
+
+
+@pytest.mark.parametrize("options", [{}, {"absolute": True}, {"dynlayers": 0}, {"dynlayers": 2}])
+def test_steps_equal_the_sequence(options):
+    rssm = nj.make("dyn", RSSM, ACT, mode, **SIZES, **options)
+    rng = np.random.default_rng(0)
+    tokens = rng.normal(size=(ROWS, LENGTH, 7)).astype(np.float32)
+    reset = np.zeros((ROWS, LENGTH), bool)
+    reset[0, 0] = reset[1, 2] = True
+    action = {
+        "move": rng.uniform(-3, 3, size=(ROWS, LENGTH, 2)).astype(np.float32),
+        "button": rng.integers(0, 3, size=(ROWS, LENGTH)),
+    }
+    start = jax.tree.map(
+        lambda x: rng.normal(size=x.shape).astype(np.float32),
+        nj.pure(rssm.initial)({}, ROWS)[1],
+    )
+
+    def sequence():
+        return rssm.observe(start, tokens, action, reset)
+
+    def steps():
+        carry, feats = start, []
+        for t in range(LENGTH):
+            previous = {key: value[:, t] for key, value in action.items()}
+            carry, feat = rssm.observe_step(carry, tokens[:, t], previous, reset[:, t])
+            feats.append(feat)
+        return carry, jax.tree.map(lambda *x: jnp.stack(x, 1), *feats)
+
+    state = nj.init(sequence)({}, seed=0)
+    assert nj.init(steps)({}, seed=0).keys() == state.keys()
+    (last, feats), (last_step, feats_step) = (nj.pure(run)(state)[1] for run in (sequence, steps))
+    for whole, single in ((last, last_step), (feats, feats_step)):
+        assert whole.keys() == single.keys()
+        for key, value in whole.items():
+            assert np.allclose(value, single[key], rtol=1e-5, atol=1e-6), key
