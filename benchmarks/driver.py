@@ -12,8 +12,8 @@ import time
 import yardstick
 from figures import report
 
-from dreamerv3 import factories
-from dreamerv3.presets import Presets
+from dreamerv3.cli import factories
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent

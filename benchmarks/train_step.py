@@ -18,8 +18,8 @@ import yardstick
 from figures import report
 
 from dreamerv3.agent import Dreamer
+from dreamerv3.cli.presets import Presets
 from dreamerv3.imagination import imagination_losses, imagine
-from dreamerv3.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj

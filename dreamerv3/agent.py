@@ -24,10 +24,10 @@ from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import layers as nn
 from embodied.jax import nj
+from embodied.jax.distributions import Distribution
 from embodied.jax.heads import MLPHead
 from embodied.jax.normalize import Normalize
 from embodied.jax.optimizer import Optimizer
-from embodied.jax.outputs import Output
 from embodied.jax.platform import default_platform
 from embodied.jax.slow_model import SlowModel
 
@@ -37,12 +37,12 @@ NOT_ENCODED = ("is_first", "is_last", "is_terminal", "reward")
 REPORT_ROWS = 6
 
 
-def sample(dist: Output) -> jax.Array:
+def sample(dist: Distribution) -> jax.Array:
     """Draw from a distribution."""
     return dist.sample(nj.seed())
 
 
-def mode(dist: Output) -> jax.Array:
+def mode(dist: Distribution) -> jax.Array:
     """Take the most likely value of a distribution."""
     return dist.pred()
 

@@ -12,8 +12,8 @@ from embodied.core.config import ConfigError
 from embodied.core.space import Space
 from embodied.jax import layers as nn
 from embodied.jax import nj
+from embodied.jax.distributions import MSE, Distribution, Independent
 from embodied.jax.heads import DictHead
-from embodied.jax.outputs import MSE, Agg, Output
 
 
 class Decoder(nj.Module):
@@ -64,7 +64,7 @@ class Decoder(nj.Module):
                 "set agent.dec.simple.bspace to 0."
             )
 
-    def __call__(self, feat: Mapping[str, jax.Array]) -> dict[str, Output]:
+    def __call__(self, feat: Mapping[str, jax.Array]) -> dict[str, Distribution]:
         """Predict all observations from features ``deter`` [..., D] and ``stoch`` [..., S, C].
 
         Returns:
@@ -74,7 +74,7 @@ class Decoder(nj.Module):
         batch = deter.shape[:-1]
         deter = deter.reshape((math.prod(batch), -1))
         stoch = stoch.reshape((math.prod(batch), -1))
-        outputs: dict[str, Output] = {}
+        outputs: dict[str, Distribution] = {}
         if self.vectors:
             outputs.update(self._decode_vectors(deter, stoch, batch))
         for prefix, images in self.groups:
@@ -83,7 +83,7 @@ class Decoder(nj.Module):
 
     def _decode_vectors(
         self, deter: jax.Array, stoch: jax.Array, batch: tuple[int, ...]
-    ) -> dict[str, Output]:
+    ) -> dict[str, Distribution]:
         spaces, kinds = {}, {}
         for key, space in self.vectors.items():
             number = not space.discrete or self.symlog_ints
@@ -112,7 +112,7 @@ class Decoder(nj.Module):
         deter: jax.Array,
         stoch: jax.Array,
         batch: tuple[int, ...],
-    ) -> dict[str, Output]:
+    ) -> dict[str, Distribution]:
         """Predict images of one size, with layers whose names start with `prefix`."""
         height, width = next(iter(images.values())).shape[:2]
         factor = 2 ** (len(self.depths) - self.outer)
@@ -125,7 +125,10 @@ class Decoder(nj.Module):
         x = self._upsample(f"{prefix}imgout", x, sum(channels), self.outscale, keep=self.outer)
         x = jax.nn.sigmoid(x).reshape((*batch, *x.shape[1:]))
         splits = jnp.split(x, np.cumsum(channels[:-1]), -1)
-        return {key: Agg(MSE(image), 3, jnp.sum) for key, image in zip(images, splits, strict=True)}
+        return {
+            key: Independent(MSE(image), 3, jnp.sum)
+            for key, image in zip(images, splits, strict=True)
+        }
 
     def _smallest_map(
         self, prefix: str, deter: jax.Array, stoch: jax.Array, shape: tuple[int, int, int]

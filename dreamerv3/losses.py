@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from embodied.jax.distributions import Distribution
 from embodied.jax.normalize import Normalize
-from embodied.jax.outputs import Output
 from embodied.jax.returns import lambda_return
 
 sg = jax.lax.stop_gradient
@@ -101,7 +101,7 @@ def imagination_targets(
 
 
 def policy_loss(
-    policy: Mapping[str, Output],
+    policy: Mapping[str, Distribution],
     action: Mapping[str, jax.Array],
     advantage: jax.Array,
     weight: jax.Array,
@@ -132,7 +132,7 @@ def policy_loss(
 
 
 def value_loss(
-    value: Output,
+    value: Distribution,
     target: jax.Array,
     slow_value: jax.Array,
     weight: jax.Array | float = 1.0,
@@ -155,7 +155,7 @@ def replay_loss(
     term: jax.Array,
     reward: jax.Array,
     boot: jax.Array,
-    value: Output,
+    value: Distribution,
     slow_value: jax.Array,
     *,
     valnorm: Normalize,

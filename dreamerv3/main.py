@@ -15,9 +15,9 @@ if __name__ == "__main__":
     # From a checkout, its packages are found without being installed.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from dreamerv3 import command_line
-from dreamerv3.next_steps import announced
-from dreamerv3.run_folder import claimed
+from dreamerv3.cli import command_line
+from dreamerv3.cli.next_steps import announced
+from dreamerv3.cli.run_folder import claimed
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
 from embodied.run.folder_lock import FolderInUseError
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(config: Config) -> None:
     """Claim the logdir and run the script."""
-    from dreamerv3 import scripts
+    from dreamerv3.cli import scripts
 
     with claimed(config), announced(config):
         scripts.start(config)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dreamerv3 import factories, saved_run
-from dreamerv3.command_line import OPEN_SECTIONS
-from dreamerv3.presets import Presets
+from dreamerv3.cli import factories, saved_run
+from dreamerv3.cli.command_line import OPEN_SECTIONS
+from dreamerv3.cli.presets import Presets
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config
 from embodied.core.interfaces import Env

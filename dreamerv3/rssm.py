@@ -17,11 +17,11 @@ import numpy as np
 from embodied.core.space import Space
 from embodied.jax import layers as nn
 from embodied.jax import nj
-from embodied.jax.outputs import Agg, OneHot, Output
+from embodied.jax.distributions import Distribution, Independent, OneHot
 
 sg = jax.lax.stop_gradient
 Carry = dict[str, jax.Array]
-Draw = Callable[[Output], jax.Array]
+Draw = Callable[[Distribution], jax.Array]
 
 
 class CoreWeights(NamedTuple):
@@ -205,9 +205,9 @@ class RSSM(nj.Module):
             x = self._hidden(f"prior{index}", self._linear(f"prior{index}", self.hidden)(x))
         return self._logit("priorlogit", x)
 
-    def dist(self, logits: jax.Array) -> Output:
+    def dist(self, logits: jax.Array) -> Distribution:
         """Distribution of the categorical state, independent over its S variables."""
-        return Agg(OneHot(logits, self.unimix), 1, jnp.sum)
+        return Independent(OneHot(logits, self.unimix), 1, jnp.sum)
 
     def _prepare_observe(
         self, tokens: jax.Array, action: Carry, reset: jax.Array

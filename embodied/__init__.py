@@ -35,7 +35,8 @@ _MODULES = MappingProxyType(
         "replay": "embodied.replay",
         "streams": "embodied.core.streams",
         "wrappers": "embodied.core.wrappers",
-        "outputs": "embodied.core.outputs",
+        "writers": "embodied.core.writers",
+        "outputs": "embodied.core.writers",
     }
 )
 

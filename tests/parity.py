@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dreamerv3.agent import Dreamer
-from dreamerv3.presets import Presets
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.counter import Counter
-from embodied.core.outputs.base import Output, Record
+from embodied.core.writers.writer import Record, Writer
 
 _LOG = logging.getLogger(__name__)
 _MAX_RANK = 4
@@ -25,7 +25,7 @@ class Logger:
       multiplier: Environment frames per agent step, so that logged steps are frames.
     """
 
-    def __init__(self, step: Counter, outputs: Sequence[Output], multiplier: int = 1) -> None:
+    def __init__(self, step: Counter, outputs: Sequence[Writer], multiplier: int = 1) -> None:
         """Create a logger.
 
         Args:
@@ -81,7 +81,7 @@ class Logger:
         for output in self._outputs:
             self._guard(output, "close", output.close)
 
-    def _guard(self, output: Output, task: str, function: Callable[[], None]) -> None:
+    def _guard(self, output: Writer, task: str, function: Callable[[], None]) -> None:
         try:
             function()
         except Exception as error:

@@ -9,9 +9,9 @@ import numpy as np
 
 from embodied.core.space import Space
 from embodied.core.suggest import hint
+from embodied.jax import distributions as dists
 from embodied.jax import layers as nn
 from embodied.jax import nj
-from embodied.jax import outputs as outs
 from embodied.jax.layers.initializer import Init
 
 DISCRETE = ("binary", "categorical", "onehot")
@@ -89,49 +89,49 @@ class Head(_HeadOptions):
         self.space = space
         self.output = output
 
-    def __call__(self, x: jax.Array) -> outs.Output:
+    def __call__(self, x: jax.Array) -> dists.Distribution:
         """Map features [..., F] to a distribution over values [..., *space.shape].
 
         Losses, log probabilities and entropies are summed over the dimensions of the space.
         """
         output = getattr(self, f"_{self.output}")(x)
         dims = len(self.space.shape)
-        return outs.Agg(output, dims, jnp.sum) if dims else output
+        return dists.Independent(output, dims, jnp.sum) if dims else output
 
-    def _binary(self, x: jax.Array) -> outs.Output:
-        return outs.Binary(self._linear("logit", x))
+    def _binary(self, x: jax.Array) -> dists.Distribution:
+        return dists.Binary(self._linear("logit", x))
 
-    def _categorical(self, x: jax.Array) -> outs.Output:
+    def _categorical(self, x: jax.Array) -> dists.Distribution:
         logits = self._linear("logits", x, int(np.max(self.space.classes)))
-        return outs.Categorical(logits, self.unimix, self.space.classes, self.space.low)
+        return dists.Categorical(logits, self.unimix, self.space.classes, self.space.low)
 
-    def _onehot(self, x: jax.Array) -> outs.Output:
+    def _onehot(self, x: jax.Array) -> dists.Distribution:
         logits = self._linear("logits", x, int(np.max(self.space.classes)))
-        return outs.OneHot(logits, self.unimix, self.space.classes)
+        return dists.OneHot(logits, self.unimix, self.space.classes)
 
-    def _mse(self, x: jax.Array) -> outs.Output:
-        return outs.MSE(self._linear("pred", x), tolerance=self.tolerance)
+    def _mse(self, x: jax.Array) -> dists.Distribution:
+        return dists.MSE(self._linear("pred", x), tolerance=self.tolerance)
 
-    def _symlog_mse(self, x: jax.Array) -> outs.Output:
+    def _symlog_mse(self, x: jax.Array) -> dists.Distribution:
         unsquash = nn.symexp if self.unsquash else None
-        return outs.MSE(self._linear("pred", x), nn.symlog, self.tolerance, unsquash)
+        return dists.MSE(self._linear("pred", x), nn.symlog, self.tolerance, unsquash)
 
-    def _huber(self, x: jax.Array) -> outs.Output:
-        return outs.Huber(self._linear("pred", x))
+    def _huber(self, x: jax.Array) -> dists.Distribution:
+        return dists.Huber(self._linear("pred", x))
 
-    def _symexp_twohot(self, x: jax.Array) -> outs.Output:
-        return outs.TwoHot(self._linear("logits", x, self.bins), symexp_bins(self.bins))
+    def _symexp_twohot(self, x: jax.Array) -> dists.Distribution:
+        return dists.TwoHot(self._linear("logits", x, self.bins), symexp_bins(self.bins))
 
-    def _bounded_normal(self, x: jax.Array) -> outs.Output:
+    def _bounded_normal(self, x: jax.Array) -> dists.Distribution:
         """Squash mean and deviation in the compute dtype, as the public code (spec row 3.13)."""
         mean = jnp.tanh(self._linear("mean", x))
         share = jax.nn.sigmoid(self._linear("stddev", x) + 2.0)
         stddev = (self.maxstd - self.minstd) * share + self.minstd
-        return outs.Normal(mean, stddev, self.minstd, self.maxstd)
+        return dists.Normal(mean, stddev, self.minstd, self.maxstd)
 
-    def _normal_logstd(self, x: jax.Array) -> outs.Output:
+    def _normal_logstd(self, x: jax.Array) -> dists.Distribution:
         mean = self._linear("mean", x)
-        return outs.Normal(mean, jnp.exp(self._linear("stddev", x).astype(jnp.float32)))
+        return dists.Normal(mean, jnp.exp(self._linear("stddev", x).astype(jnp.float32)))
 
     def _linear(self, name: str, x: jax.Array, *sizes: int) -> jax.Array:
         """Map [..., F] to [..., *space.shape, *sizes]."""
@@ -161,7 +161,7 @@ class DictHead(_HeadOptions):
         self.spaces = dict(spaces)
         self.kinds = kinds
 
-    def __call__(self, x: jax.Array) -> dict[str, outs.Output]:
+    def __call__(self, x: jax.Array) -> dict[str, dists.Distribution]:
         """Map features [..., F] to a distribution per key."""
         return {
             key: self.sub(key, Head, space, self.kinds[key], **self._head_options)(x)
@@ -222,7 +222,7 @@ class MLPHead(_HeadOptions):
           first: The output of `first` for them, if it is known already.
 
         Returns:
-          An `Output` with batch dimensions ``batch``, or a dictionary of them.
+          A `Distribution` with batch dimensions ``batch``, or a dictionary of them.
         """
         x = self._mlp(_flat(x, bdims), first)
         kind = Head if isinstance(self.space, Space) else DictHead

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 
-from dreamerv3 import factories
 from dreamerv3.agent import Dreamer
-from dreamerv3.command_line import parse
+from dreamerv3.cli import factories
+from dreamerv3.cli.command_line import parse
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.streams import Stateless
 from embodied.jax.agent import JaxAgent

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from dreamerv3 import command_line
+from dreamerv3.cli import command_line
 from embodied.core.config import ConfigError
 from embodied.run.parallel.messages import resolve
 

@@ -8,7 +8,7 @@ import types
 import psutil
 import pytest
 
-from dreamerv3 import doctor
+from dreamerv3.cli import doctor
 from embodied.envs import gl
 
 

@@ -9,12 +9,12 @@ import struct
 import numpy as np
 import pytest
 
-from embodied.core.outputs.background import BackgroundOutput
-from embodied.core.outputs.base import Record
-from embodied.core.outputs.mlflow import MLflowOutput
-from embodied.core.outputs.scope import ScopeOutput
-from embodied.core.outputs.tensorboard import TensorBoardOutput
-from embodied.core.outputs.wandb import WandbOutput
+from embodied.core.writers.background import BackgroundWriter
+from embodied.core.writers.mlflow import MLflowWriter
+from embodied.core.writers.scope import ScopeWriter
+from embodied.core.writers.tensorboard import TensorBoardWriter
+from embodied.core.writers.wandb import WandbWriter
+from embodied.core.writers.writer import Record
 
 pytestmark = [
     pytest.mark.logs,
@@ -50,9 +50,9 @@ VIDEOS = [f"video{n}" for n in (1, 2, 3, 4, 6)]
 
 def test_scope_columns_are_read_by_scope(tmp_path):
     scope = pytest.importorskip("scope")
-    output = ScopeOutput(tmp_path)
+    output = ScopeWriter(tmp_path)
     output(records(8))
-    ScopeOutput(tmp_path)(records(16))
+    ScopeWriter(tmp_path)(records(16))
     reader = scope.Reader(tmp_path)
     assert {"train/loss", "episode/score", "params/summary", "gray", *VIDEOS} <= set(reader.keys())
     steps, values = reader["train/loss"]
@@ -72,14 +72,14 @@ def test_tensorboard_events_are_read_by_tensorboard(tmp_path):
     pytest.importorskip("tensorboardX")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    output = TensorBoardOutput(tmp_path, fps=10, config=CONFIG)
+    output = TensorBoardWriter(tmp_path, fps=10, config=CONFIG)
     for step in (8, 16, 24):
         output(records(step))
     output.close()
-    resumed = TensorBoardOutput(tmp_path, fps=10, config=CONFIG)
+    resumed = TensorBoardWriter(tmp_path, fps=10, config=CONFIG)
     resumed([record(0, "params/summary", "3 arrays"), *records(16)])  # Stopped before 24 was saved.
     resumed.close()
-    TensorBoardOutput(tmp_path).close()
+    TensorBoardWriter(tmp_path).close()
 
     events = EventAccumulator(str(tmp_path)).Reload()
     tags = events.Tags()
@@ -136,8 +136,8 @@ def test_wandb_continues_its_offline_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     for step in (8, 16):
-        output = BackgroundOutput(
-            WandbOutput(tmp_path, "project", "name", config=CONFIG), patience=60
+        output = BackgroundWriter(
+            WandbWriter(tmp_path, "project", "name", config=CONFIG), patience=60
         )
         output(records(step))
         output.close()
@@ -164,8 +164,8 @@ def test_mlflow_continues_its_local_run(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     for step in (8, 16):
-        output = BackgroundOutput(
-            MLflowOutput(tmp_path, "project", "name", config=CONFIG), patience=60
+        output = BackgroundWriter(
+            MLflowWriter(tmp_path, "project", "name", config=CONFIG), patience=60
         )
         output(records(step))
         output.close()
@@ -192,7 +192,7 @@ def test_mlflow_run_that_is_gone_is_replaced(tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     (tmp_path / "mlflow_run.txt").write_text("0123456789abcdef0123456789abcdef")
-    output = MLflowOutput(tmp_path, "project", "name")
+    output = MLflowWriter(tmp_path, "project", "name")
     output(records(8))
     output.close()
     identifier = (tmp_path / "mlflow_run.txt").read_text().strip()

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from dreamerv3 import command_line, factories
+from dreamerv3.cli import command_line, factories
 from dreamerv3.main import main
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.nonfinite import NonFiniteError

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from dreamerv3 import command_line, factories
 from dreamerv3.agent import Dreamer
+from dreamerv3.cli import command_line, factories
 from dreamerv3.main import main
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dreamerv3 import factories
-from dreamerv3.presets import Presets
+from dreamerv3.cli import factories
+from dreamerv3.cli.presets import Presets
 from embodied.core.streams import Stateless
 
 

@@ -135,7 +135,7 @@ def test_full_disk_is_reported_at_once_and_over_when_there_is_space(tmp_path):
     assert "WARNING" not in before + after
     # Reported by the first save, which is tried after every ten steps here, and by the logs.
     assert "could not be completed, the previous one stays in use" in during
-    assert "Log output JSONLOutput failed to write" in during
+    assert "Log output JSONLWriter failed to write" in during
     assert re.search(r"Step (8|9)\d\d of", during)  # It went on.
     assert latest_step(tmp_path) == 1600
     assert len(os.listdir(tmp_path / "ckpt")) == 3

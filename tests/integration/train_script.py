@@ -17,10 +17,10 @@ from embodied.core.config import Config
 from embodied.core.counter import Counter
 from embodied.core.interfaces import Agent, Env
 from embodied.core.logger import Logger
-from embodied.core.outputs import JSONLOutput, ScopeOutput, TerminalOutput
 from embodied.core.replay.replay import Replay
 from embodied.core.space import Space
 from embodied.core.streams import Prefetch, Stateless
+from embodied.core.writers import JSONLWriter, ScopeWriter, TerminalWriter
 from embodied.run.collect import collect
 from embodied.run.eval_only import eval_only
 from embodied.run.offline import offline
@@ -212,11 +212,11 @@ def make_stream(args, replay, mode):
 
 def make_logger(args):
     outputs = [
-        TerminalOutput("score|loss"),
-        JSONLOutput(args.logdir, "metrics.jsonl"),
-        JSONLOutput(args.logdir, "scores.jsonl", "^episode/score$"),
-        JSONLOutput(args.logdir, "eval_scores.jsonl", "^eval/episode/score$"),
-        ScopeOutput(args.logdir),
+        TerminalWriter("score|loss"),
+        JSONLWriter(args.logdir, "metrics.jsonl"),
+        JSONLWriter(args.logdir, "scores.jsonl", "^episode/score$"),
+        JSONLWriter(args.logdir, "eval_scores.jsonl", "^eval/episode/score$"),
+        ScopeWriter(args.logdir),
     ]
     return Logger(Counter(), outputs, multiplier=2)
 

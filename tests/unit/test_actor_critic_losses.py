@@ -10,9 +10,9 @@ from oracle_helpers import assert_close, group, load
 
 from dreamerv3.losses import imagination_targets, policy_loss, replay_loss, value_loss
 from embodied.jax import nj
+from embodied.jax.distributions import Categorical, Independent, Normal, TwoHot
 from embodied.jax.heads import symexp_bins
 from embodied.jax.normalize import Normalize
-from embodied.jax.outputs import Agg, Categorical, Normal, TwoHot
 
 NORM_OFF = {"impl": "none", "rate": 0.01, "limit": 1e-8}
 NORM_ON = {"impl": "meanstd", "rate": 0.01, "limit": 1e-8}
@@ -39,7 +39,7 @@ def recording():
 def policies(params):
     if "logits" in params:
         return {"action": Categorical(params["logits"])}
-    return {"action": Agg(Normal(params["mean"], params["stddev"]), 1, jnp.sum)}
+    return {"action": Independent(Normal(params["mean"], params["stddev"]), 1, jnp.sum)}
 
 
 @pytest.mark.parametrize("kind", ["cont", "disc"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dreamerv3.agent import Dreamer
-from dreamerv3.presets import Presets
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj

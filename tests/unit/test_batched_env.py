@@ -7,8 +7,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from dreamerv3.factories import EnvMaker
-from dreamerv3.presets import Presets
+from dreamerv3.cli.factories import EnvMaker
+from dreamerv3.cli.presets import Presets
 from embodied.core.batched_env import BatchedEnv, env_constructors
 from embodied.core.checked_env import WorkerError
 from embodied.core.driver import Driver

@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from dreamerv3 import checks, command_line
-from dreamerv3.presets import Presets
+from dreamerv3.cli import checks, command_line
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import ConfigError
 from embodied.envs.errors import UnknownTask
 

@@ -9,8 +9,8 @@ import tomllib
 
 import pytest
 
-from dreamerv3.log_outputs import MAKERS
-from dreamerv3.presets import Presets, find
+from dreamerv3.cli.presets import Presets, find
+from dreamerv3.cli.writers import MAKERS
 from embodied.core.config import ConfigError
 from embodied.envs.catalog import SUITES
 
@@ -214,7 +214,7 @@ def test_unknown_preset(presets):
 
 def test_loading_imports_nothing_heavy():
     code = (
-        "import sys; from dreamerv3.presets import Presets; Presets.load();"
+        "import sys; from dreamerv3.cli.presets import Presets; Presets.load();"
         "print([m for m in ('jax', 'dm_control', 'mujoco') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

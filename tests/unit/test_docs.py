@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from dreamerv3 import config_reference
-from dreamerv3.presets import Presets
+from dreamerv3.cli import config_reference
+from dreamerv3.cli.presets import Presets
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "scores" / "README.md", *(ROOT / "docs").glob("*.md")]
@@ -20,7 +20,7 @@ def presets():
 def test_config_reference_is_up_to_date(presets):
     text = config_reference.PATH.read_text(encoding="utf-8")
     if text != config_reference.markdown(presets):
-        pytest.fail("docs/config.md is out of date: run python -m dreamerv3.config_reference")
+        pytest.fail("docs/config.md is out of date: run python -m dreamerv3.cli.config_reference")
 
 
 def test_config_reference_has_every_option_and_preset(presets):

@@ -5,12 +5,12 @@ import pytest
 
 from embodied.core.counter import Counter
 from embodied.core.logger import Logger
-from embodied.core.outputs.base import Output
+from embodied.core.writers.writer import Writer
 from embodied.run import episodes as episodes_module
 from embodied.run.episodes import EpisodeLogger
 
 
-class Collect(Output):
+class Collect(Writer):
     def __init__(self):
         self.rows = []
 

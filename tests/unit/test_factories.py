@@ -7,8 +7,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from dreamerv3 import factories
-from dreamerv3.presets import Presets
+from dreamerv3.cli import factories
+from dreamerv3.cli.presets import Presets
 from embodied.core.random_agent import RandomAgent
 from embodied.core.replay.selectors import Mixture, Uniform
 

@@ -8,8 +8,17 @@ from oracle_helpers import assert_close, group, load
 
 from embodied.core.space import Space
 from embodied.jax import nj
+from embodied.jax.distributions import (
+    MSE,
+    Binary,
+    Categorical,
+    Huber,
+    Independent,
+    Normal,
+    OneHot,
+    TwoHot,
+)
 from embodied.jax.heads import DictHead, Head, MLPHead
-from embodied.jax.outputs import MSE, Agg, Binary, Categorical, Huber, Normal, OneHot, TwoHot
 
 X = np.random.default_rng(0).normal(size=(2, 3, 6)).astype(np.float32)
 REAL, SCALAR = Space(np.float32, (4,)), Space(np.float32)
@@ -50,7 +59,7 @@ def test_names_shapes_and_distributions(output, shape):
     assert {key: value.shape for key, value in state.items()} == expected
 
     def check(dist):
-        assert type(dist) is (Agg if shape else kind)
+        assert type(dist) is (Independent if shape else kind)
         assert type(getattr(dist, "output", dist)) is kind
         assert dist.shape == (2, 3)
         return dist.pred()

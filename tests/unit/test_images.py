@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from dreamerv3.agent import Dreamer
+from dreamerv3.cli.presets import Presets
 from dreamerv3.images import nearest_size, unit_range
-from dreamerv3.presets import Presets
 from embodied.core.config import Config, ConfigError
-from embodied.core.outputs.png import encode_png
-from embodied.core.outputs.video import encode_mp4
 from embodied.core.space import Space
+from embodied.core.writers.png import encode_png
+from embodied.core.writers.video import encode_mp4
 from embodied.envs.errors import EnvError
 from embodied.jax import nj
 

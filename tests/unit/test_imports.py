@@ -20,7 +20,8 @@ EVERYTHING = """
 import embodied
 for name in embodied.__all__:
     assert getattr(embodied, name) is not None, name
-import embodied.run.train, embodied.envs.registry, dreamerv3.command_line, dreamerv3.factories
+import embodied.run.train, embodied.envs.registry
+import dreamerv3.cli.command_line, dreamerv3.cli.factories
 """
 # Room: the rooms that it may import, besides itself.
 BELOW = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from embodied.core.counter import Counter
-from embodied.core.outputs.base import Record
-from embodied.core.outputs.live_progress import LiveProgress, StatusLine
+from embodied.core.writers.live_progress import LiveProgress, StatusLine
+from embodied.core.writers.writer import Record
 
 
 class Terminal(io.StringIO):

@@ -8,10 +8,10 @@ import pytest
 
 from embodied.core.counter import Counter
 from embodied.core.logger import Logger
-from embodied.core.outputs.base import Output
+from embodied.core.writers.writer import Writer
 
 
-class Collect(Output):
+class Collect(Writer):
     def __init__(self):
         self.writes = []
         self.closed = 0
@@ -23,7 +23,7 @@ class Collect(Output):
         self.closed += 1
 
 
-class Broken(Output):
+class Broken(Writer):
     def __call__(self, records):
         raise OSError("No space left on device")
 

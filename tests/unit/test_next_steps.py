@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dreamerv3.next_steps import next_steps
-from dreamerv3.presets import Presets
+from dreamerv3.cli.next_steps import next_steps
+from dreamerv3.cli.presets import Presets
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from oracle_helpers import ORACLE
 
 from dreamerv3.agent import Dreamer
-from dreamerv3.presets import Presets
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj

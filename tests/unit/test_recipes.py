@@ -9,7 +9,7 @@ import pytest
 
 import dreamerv3.imagination
 from dreamerv3.agent import Dreamer
-from dreamerv3.presets import Presets
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj

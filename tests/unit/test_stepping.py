@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from dreamerv3.factories import EnvMaker
-from dreamerv3.presets import Presets
+from dreamerv3.cli.factories import EnvMaker
+from dreamerv3.cli.presets import Presets
 from embodied.core.space import Space
 from embodied.envs.dummy import Dummy
 from embodied.run import stepping

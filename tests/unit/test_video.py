@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from embodied.core.outputs import video
-from embodied.core.outputs.gif import encode_gif
+from embodied.core.writers import video
+from embodied.core.writers.gif import encode_gif
 
 
 def test_gif_holds_the_frames():

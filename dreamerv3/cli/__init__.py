@@ -1,0 +1,1 @@
+"""The command line: presets, checks, help, run folders, and the parts of a run from its config."""

@@ -1,0 +1,193 @@
+"""What a config needs besides right types, checked before anything heavy is imported."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+
+from embodied.core.config import Config, ConfigError, format_value
+from embodied.core.writers.packages import missing_package
+
+#: Smallest values of options for which smaller ones make no sense.
+MINIMUM = {
+    "batch_size": 1,
+    "batch_length": 1,
+    "report_length": 1,
+    "consec_train": 1,
+    "consec_report": 1,
+    "replay_context": 0,
+    "replicas": 1,
+    "replay.size": 1,
+    "replay.chunksize": 1,
+    "run.steps": 0,
+    "run.envs": 1,
+    "run.eval_envs": 1,
+}
+
+
+def check(config: Config) -> None:
+    """Check values whose type is right but that cannot work.
+
+    Raises:
+      ConfigError: Naming the option, its value and what is possible.
+    """
+    for key, minimum in MINIMUM.items():
+        if config[key] < minimum:
+            raise ConfigError(f"Option '{key}' has to be at least {minimum}, got {config[key]}.")
+    stored = config.consec_train * config.batch_length
+    if config.consec_report * config.report_length > stored:
+        raise ConfigError(
+            f"Option 'report_length' is {config.report_length}, but a stored sequence has "
+            f"{stored} steps (consec_train * batch_length); set it to at most "
+            f"{stored // config.consec_report}."
+        )
+    if not 0 <= config.replica < config.replicas:
+        raise ConfigError(
+            f"Option 'replica' has to be below 'replicas' ({config.replicas}), "
+            f"got {config.replica}."
+        )
+    for output in config.logger.outputs:
+        if problem := missing_package(output):
+            raise ConfigError(problem)
+    check_replay(config)
+    check_script(config)
+    check_devices(config)
+
+
+def check_script(config: Config) -> None:
+    """Check the options that a script needs.
+
+    Raises:
+      ConfigError: Naming the option and what is possible.
+    """
+    if config.script == "collect" and not (config.random_agent or config.run.from_checkpoint):
+        raise ConfigError(
+            "The script collect needs an agent: set --run.from_checkpoint to the folder of a run, "
+            "or --random_agent True."
+        )
+    if config.jax.coordinator_address or (config.replicas > 1 and "train" in config.script):
+        check_replicas(config)
+    if config.script.startswith("parallel"):
+        check_parallel(config)
+    if config.script == "offline":
+        folder = pathlib.Path(config.run.from_replay).expanduser()
+        if not config.run.from_replay or not folder.is_dir():
+            raise ConfigError(
+                "The script offline needs stored steps: set --run.from_replay to the folder of a "
+                f"replay or of a run that has one; got '{config.run.from_replay}'."
+            )
+        if config.run.train_ratio <= 0 or config.random_agent:
+            raise ConfigError(
+                "The script offline only learns, so run.train_ratio has to be positive (got "
+                f"{config.run.train_ratio:g}) and random_agent False (got {config.random_agent})."
+            )
+
+
+def check_replicas(config: Config) -> None:
+    """Check the options of several processes that train together.
+
+    Raises:
+      ConfigError: Naming the option, its value and what is possible.
+    """
+    host, _, port = config.jax.coordinator_address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError(
+            f"Option 'jax.coordinator_address' is '{config.jax.coordinator_address}', but "
+            f"{config.replicas} replicas need the address host:port of the first of them."
+        )
+    if config.script not in ("train", "train_eval", "offline"):
+        raise ConfigError(f"The script {config.script} does not run on several hosts together.")
+    if config.batch_size % config.replicas:
+        raise ConfigError(
+            f"Option 'batch_size' is {config.batch_size}, which cannot be split evenly over "
+            f"{config.replicas} replicas; change one of these numbers."
+        )
+
+
+def check_parallel(config: Config) -> None:
+    """Check the options of the parallel scripts.
+
+    Raises:
+      ConfigError: Naming the option, its value and what is possible.
+    """
+    if config.run.train_ratio < 0:
+        raise ConfigError(
+            f"Option 'run.train_ratio' is {config.run.train_ratio:g}; in parallel runs it has to "
+            "be 0 or more."
+        )
+    if config.script == "parallel" and config.replicas > 1:
+        raise ConfigError(
+            f"Option 'replicas' is {config.replicas}, but the script parallel has one agent; "
+            "replicas share the environments of the script parallel_envs."
+        )
+    elsewhere = {
+        "actor_addr": config.run.remote_envs or config.script in ("parallel_env", "parallel_envs"),
+        "replay_addr": config.run.remote_replay or config.script == "parallel_replay",
+    }
+    for name in ("actor_addr", "replay_addr", "logger_addr"):
+        value = config.run[name]
+        host, _, port = value.rpartition(":")
+        if not host or not (port.isdigit() or port == "{auto}"):
+            raise ConfigError(f"Option 'run.{name}' is '{value}', expected host:port.")
+        if elsewhere.get(name) and port == "{auto}":
+            raise ConfigError(
+                f"Option 'run.{name}' is '{value}', but parts of the run that are started "
+                "elsewhere have to know the port; write a number."
+            )
+
+
+def check_devices(config: Config) -> None:
+    """Check that batches can be split over the devices.
+
+    Raises:
+      ConfigError: Naming the option, its value and the number of devices.
+    """
+    options = config.jax
+    grid = options.train_mesh
+    count = len(options.train_devices) * (config.replicas if options.coordinator_address else 1)
+    known = math.prod(size for size in grid if size > 0)
+    free = sum(size == -1 for size in grid)
+    fits = count % known == 0 if free else count == known
+    if len(grid) != 3 or free > 1 or 0 in grid or not fits:
+        raise ConfigError(
+            f"Option 'jax.train_mesh' is {format_value(grid)}, but there are {count} "
+            "'jax.train_devices'; it has three sizes, at most one of them -1, with that product."
+        )
+    parts = math.prod(count // known if size == -1 else size for size in grid[:2])
+    splits = {"batch_size": parts}
+    if config.script not in ("eval_only", "offline"):
+        splits["run.envs"] = len(options.policy_devices)
+    for key, devices in splits.items():
+        if config[key] % devices:
+            raise ConfigError(
+                f"Option '{key}' is {config[key]}, which cannot be split evenly over {devices} "
+                "devices; change one of these numbers."
+            )
+
+
+def check_replay(config: Config) -> None:
+    """Check the options of the replay against each other and the batches.
+
+    Raises:
+      ConfigError: Naming the option, its value and what is possible.
+    """
+    length = config.consec_train * config.batch_length + config.replay_context
+    if config.batch_size * length > config.replay.size:
+        raise ConfigError(
+            f"Option 'replay.size' is {format_value(config.replay.size)}, but a batch alone has "
+            f"{config.batch_size * length} steps (batch_size * sequence length of {length})."
+        )
+    fractions = config.replay.fracs.flat.values()
+    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise ConfigError(
+            "The options 'replay.fracs.*' have to be positive and add up to 1, got "
+            + ", ".join(map(str, fractions))
+            + "."
+        )
+    try:
+        float(config.replay.prio.initial)
+    except ValueError:
+        raise ConfigError(
+            f"Option 'replay.prio.initial' takes a number or inf, got "
+            f"'{config.replay.prio.initial}'."
+        ) from None

@@ -1,0 +1,273 @@
+"""Builds the parts of an experiment from a config.
+
+Environments are made in worker processes that have no JAX, so this module imports it only where an
+agent is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from dreamerv3.cli.writers import make_outputs
+from embodied.core.config import Config
+from embodied.core.counter import Counter
+from embodied.core.interfaces import Agent, Env, Stream
+from embodied.core.logger import Logger
+from embodied.core.random_agent import RandomAgent
+from embodied.core.replay.prioritized import Prioritized
+from embodied.core.replay.replay import Replay
+from embodied.core.replay.selectors import Mixture, Recency, Selector, Uniform
+from embodied.core.space import Space
+from embodied.core.streams import Consec, Stateless
+from embodied.core.wrappers import (
+    CheckSpaces,
+    ClipAction,
+    NormalizeAction,
+    RestartOnException,
+    UnifyDtypes,
+)
+from embodied.envs import registry
+
+#: Options that both the agent and the training loop read.
+SHARED = (
+    "logdir", "seed", "replica", "replicas", "batch_size", "batch_length", "report_length",
+    "replay_context", "consec_train", "consec_report",
+)  # fmt: skip
+
+
+def make_env(config: Config, index: int, **overrides: Any) -> Env:
+    """Make and wrap one environment of the task.
+
+    Args:
+      config: The whole config; the suite's part of `config.env` goes to the constructor.
+      index: Number of the environment within this process, which gives it a seed of its own.
+      **overrides: Arguments of the constructor that win over the config.
+
+    Raises:
+      EnvError: If the task cannot be made.
+    """
+    options = dict(config.env.get(registry.suite_of(config.task), {})) | overrides
+    if config.jax.coordinator_address:
+        index += config.replica * (config.run.envs + 1 + config.run.eval_envs)
+
+    def construct() -> Env:
+        return registry.make(config.task, options, seed=config.seed, index=index)
+
+    if not config.run.env_restarts:
+        return wrap_env(construct())
+    # Invalid observations are checked inside, so that they lead to a restart, too.
+    env = RestartOnException(
+        lambda: CheckSpaces(construct()),
+        maxfails=config.run.env_restarts,
+        wait=config.run.env_restart_wait,
+    )
+    return wrap_env(env)
+
+
+class EnvMaker:
+    """Makes environments of a task by their index, or all at once where the task allows it."""
+
+    def __init__(self, config: Config, evaluation: bool = False) -> None:
+        """Prepare to make environments.
+
+        Args:
+          config: The whole config.
+          evaluation: Whether they are those of `make_eval_env`, which are made one by one.
+        """
+        self._config = config
+        self._evaluation = evaluation
+
+    def __call__(self, index: int) -> Env:
+        """Make one environment, see `make_env`."""
+        return (make_eval_env if self._evaluation else make_env)(self._config, index)
+
+    @property
+    def make_batch(self) -> Callable[[int], Env] | None:
+        """Makes a `BatchedEnv` from the number of environments; None where there is none."""
+        config = self._config
+        options = dict(config.env.get(registry.suite_of(config.task), {}))
+        if self._evaluation or not registry.is_batched(config.task, options):
+            return None
+        return lambda envs: wrap_env(
+            registry.make_batch(config.task, options, envs, seed=config.seed)
+        )
+
+    @property
+    def needs_processes(self) -> bool:
+        """Whether only one of these environments should be in a process."""
+        return registry.needs_processes(self._config.task)
+
+
+def wrap_env(env: Env) -> Env:
+    """Let continuous actions range from -1 to 1 and unify dtypes (spec row 7.4).
+
+    Clipping is outermost, so that the replay holds what the policy sampled and the environment sees
+    only what it allows.
+    """
+    continuous = [key for key, space in env.act_space.items() if not space.discrete]
+    for key in continuous:
+        env = NormalizeAction(env, key)
+    env = UnifyDtypes(env)
+    for key in continuous:
+        env = ClipAction(env, key)
+    return env
+
+
+def make_eval_env(config: Config, index: int) -> Env:
+    """Make an environment for evaluation, whose seed no training environment has."""
+    return make_env(config, config.run.envs + 1 + index)
+
+
+def make_spaces(config: Config) -> tuple[dict[str, Space], dict[str, Space]]:
+    """Look up the spaces of the task as an agent sees them: no `log/` keys, no `reset`.
+
+    Raises:
+      EnvError: If the task cannot be made.
+    """
+    # One beyond those that are stepped: the first one may open a window to draw log images.
+    env = make_env(config, config.run.envs)
+    try:
+        obs_space = {k: v for k, v in env.obs_space.items() if not k.startswith("log/")}
+        act_space = {k: v for k, v in env.act_space.items() if k != "reset"}
+    finally:
+        env.close()
+    return obs_space, act_space
+
+
+def make_agent(config: Config, policy_batch: int = 0) -> Agent:
+    """Make the agent for the spaces of the task, compiled and ready to act and learn.
+
+    Args:
+      config: The whole config.
+      policy_batch: Environments that act together, by default all.
+
+    Raises:
+      EnvError: If the task cannot be made.
+      PlatformError: If the hardware that was asked for is not there.
+    """
+    obs_space, act_space = make_spaces(config)
+    if config.random_agent:
+        return RandomAgent(obs_space, act_space, config.seed)
+    from dreamerv3.agent import Dreamer
+    from embodied.jax.agent import JaxAgent
+
+    options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
+    return JaxAgent(Dreamer, obs_space, act_space, options)
+
+
+def make_acting_agent(config: Config) -> Agent:
+    """Make an agent that acts with loaded parameters, or at random, but cannot learn.
+
+    At random, it stores zeros for the latents that an agent which learns from it will want.
+    Arguments and errors are those of `make_agent`.
+    """
+    obs_space, act_space = make_spaces(config)
+    from dreamerv3.agent import Dreamer
+    from embodied.jax.actor import ActingAgent
+
+    agent = ActingAgent(Dreamer, obs_space, act_space, agent_config(config))
+    if config.random_agent:
+        return RandomAgent(obs_space, act_space, config.seed, agent.ext_space)
+    return agent
+
+
+def agent_config(config: Config) -> Config:
+    """Gather the options that the agent reads."""
+    options = {
+        **config.agent,
+        **{key: config[key] for key in SHARED},
+        "priosignal": config.replay.priosignal if config.replay.fracs.priority else "none",
+        "jax": config.jax,
+        "policy_batch": config.run.envs,
+        "prefetch": config.replay.prefetch,
+        "deterministic": config.run.deterministic,
+        "nonfinite": config.run.nonfinite,
+    }
+    return Config(options)
+
+
+def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
+    """Make the replay, which holds windows of all training chunks and their context (row 5.1).
+
+    Args:
+      config: The whole config.
+      folder: Where chunks are stored, below the logdir.
+      mode: `train`, or `eval` for a tenth of the capacity.
+    """
+    capacity = int(config.replay.size / (10 if mode == "eval" else 1))
+    return Replay(
+        length=config.consec_train * config.batch_length + config.replay_context,
+        capacity=capacity,
+        directory=pathlib.Path(config.logdir) / folder,
+        chunksize=config.replay.chunksize,
+        online=config.replay.online,
+        selector=make_selector(config),
+        seed=data_seed(config),
+        name=folder,
+        continue_streams=True,  # A resumed run begins with a reset of every environment.
+    )
+
+
+def data_seed(config: Config) -> int:
+    """Seed of what this process draws from its own data."""
+    return config.seed + 7919 * config.replica
+
+
+def make_selector(config: Config) -> Selector:
+    """Make what draws the windows: uniform, or a mixture by `replay.fracs` (row 5.5)."""
+    seed, options = data_seed(config), config.replay
+    if options.fracs.uniform == 1:
+        return Uniform(seed)
+    prio = {**options.prio, "initial": float(options.prio.initial)}
+    selectors = {
+        "uniform": Uniform(seed),
+        "priority": Prioritized(**prio, seed=seed),
+        "recency": Recency(options.recexp, seed),
+    }
+    return Mixture(selectors, options.fracs, seed)
+
+
+def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
+    """Make an endless stream of batches that are cut into consecutive chunks (rows 5.3 and 6.4).
+
+    Args:
+      config: The whole config.
+      replay: Where sequences are drawn from.
+      mode: `train`, `report` or `eval`; only `train` uses up whole sequences and the online queue.
+    """
+    train = mode == "train"
+    return Consec(
+        Stateless(functools.partial(replay.sample, config.batch_size // config.replicas, mode)),
+        length=config.batch_length if train else config.report_length,
+        consec=config.consec_train if train else config.consec_report,
+        prefix=config.replay_context,
+        strict=train,
+    )
+
+
+def make_args(config: Config) -> Config:
+    """Gather the options of the training loop: those of `run` and the shared ones."""
+    shared = {key: config[key] for key in SHARED}
+    options = {
+        # What a process does of the updates that several make together.
+        "batch_size": config.batch_size // config.replicas,
+        "clock_addr": config.clock_addr,
+        "clock_port": config.clock_port,
+        "coordinator_address": config.jax.coordinator_address,
+        "eval": config.eval,
+        "fps": config.logger.fps,
+        "ipv6": config.ipv6,
+        "replay_strict": config.replay.strict,
+        "timer": config.logger.timer,
+    }
+    return Config({**config.run, **shared, **options})
+
+
+def make_logger(config: Config) -> Logger:
+    """Make the logger; steps are counted in environment frames, agent steps times action repeat."""
+    suite = config.env.get(registry.suite_of(config.task), {})
+    step = Counter()
+    return Logger(step, make_outputs(config, step), suite.get("repeat", 1))

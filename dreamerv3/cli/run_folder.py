@@ -1,0 +1,213 @@
+"""Takes a folder for a run, unless another run is in it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pathlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from embodied.core.checkpoint import Checkpoint
+from embodied.core.checkpoint_format import Snapshot
+from embodied.core.config import Config, ConfigError, Value, format_value
+from embodied.envs import registry
+from embodied.run.folder_lock import FolderLock
+from embodied.run.provenance import append_start
+
+CONFIG = "config.yaml"
+SHOWN_OPTIONS = 30
+SHOWN_PARAMS = 5
+
+#: Options that may change when a run is continued. Options of suites that the task is not from may,
+#: too.
+CHANGEABLE = re.compile(
+    r"logdir|method|script|replicas?|clock_addr|clock_port|ipv6|report_length|consec_report"
+    r"|(logger|eval|jax)\..*|run\.(?!train_ratio$).*|replay\.(size|chunksize|prefetch)"
+    r"|agent\.report(_gradnorms)?"
+)
+
+Changes = dict[str, tuple[Value, Value]]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@contextlib.contextmanager
+def claimed(config: Config) -> Iterator[None]:
+    """Hold the logdir as long as the context lasts, and store the options there.
+
+    The options of earlier starts that differ are kept beside them.
+
+    Raises:
+      ConfigError: If the folder holds a run that this one cannot continue; nothing is changed then.
+      FolderInUseError: If another process works in it.
+    """
+    if config.replica:  # The first one holds the folder for all.
+        yield
+        return
+    folder = pathlib.Path(config.logdir)
+    check_continues(config)
+    with contextlib.ExitStack() as cleanup:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            print(f"Logdir {folder}", flush=True)
+            cleanup.enter_context(FolderLock(folder))
+            keep_earlier(folder, config)
+            config.save(folder / CONFIG)
+            append_start(folder, sys.argv, config.seed, pathlib.Path(__file__).parents[1])
+        except OSError as error:
+            raise ConfigError(
+                f"Cannot write to {folder} ({error.strerror}): make room or choose another folder "
+                "with --logdir."
+            ) from error
+        yield
+
+
+def check_continues(config: Config) -> None:
+    """Compare the options with those of the run that the logdir holds, if it holds one.
+
+    Changes that leave the agent and its data alone are accepted and printed.
+
+    Raises:
+      ConfigError: If others differ; names them, parameters of other shapes and ways out.
+    """
+    folder = pathlib.Path(config.logdir)
+    snapshot = Checkpoint(folder / "ckpt").peek()
+    if snapshot is None and config.run.from_checkpoint:
+        check_source(config)
+    if snapshot is None or not (folder / CONFIG).is_file():
+        return
+    changed = changes(Config.load(folder / CONFIG), config)
+    barring = {key: change for key, change in changed.items() if not _changeable(key, config)}
+    if barring:
+        there = {} if config.random_agent else _saved_shapes(snapshot)
+        here = _shapes(config) if there else {}
+        raise ConfigError(refusal(folder, barring, there, here))
+    if changed := {key: change for key, change in changed.items() if key != "logdir"}:
+        print(f"Continuing with other options (before -> now):\n{_list_changes(changed)}")
+
+
+def check_source(config: Config) -> None:
+    """Check that a new run can start from the checkpoint that it names.
+
+    Raises:
+      ConfigError: If there is none, or what was asked for of it has other shapes.
+    """
+    source, pattern = config.run.from_checkpoint, config.run.from_checkpoint_regex
+    snapshot = Checkpoint(source).peek()
+    if snapshot is None:
+        raise ConfigError(
+            f"Got run.from_checkpoint '{source}', expected a folder with a complete checkpoint: "
+            "that of a run, its 'ckpt' folder or one checkpoint in it."
+        )
+    if config.random_agent:
+        return
+    there, here = (
+        {path: shape for path, shape in shapes.items() if re.search(pattern, path)}
+        for shapes in (_saved_shapes(snapshot), _shapes(config))
+    )
+    different = _differing(there, here)
+    if different or not there:
+        found = "\n".join([":", *different]) if different else " nothing that matches."
+        raise ConfigError(
+            f"Got run.from_checkpoint_regex '{pattern}', expected a pattern of parameters that "
+            f"have the same shapes in {source} and here, but there is (there -> here){found}"
+        )
+
+
+def changes(before: Config, now: Config) -> Changes:
+    """Options of both configs that differ, with both values, by dotted name."""
+    old, new = before.flat, now.flat
+    return {key: (old[key], new[key]) for key in old if key in new and old[key] != new[key]}
+
+
+def refusal(folder: pathlib.Path, changed: Changes, there: Shapes, here: Shapes) -> str:
+    """Say why a folder cannot be used with these options, and what to do.
+
+    Args:
+      folder: The folder of the run.
+      changed: Options that differ.
+      there: Shapes of the saved parameters by path.
+      here: Shapes that they would have now.
+    """
+    different = _differing(there, here)
+    lines = [
+        f"{folder} holds a run with other options (there -> here):",
+        _list_changes(changed),
+    ]
+    if different:
+        lines += ["Parameters that differ in shape (there -> here):", *different]
+    paths = there.keys() | here.keys()
+    modules = {path.split("/")[0] for path in paths} - {"opt"}
+    other = {path.split("/")[0] for path in paths if there.get(path) != here.get(path)}
+    fitting = sorted(modules - other)
+    pattern = f"'^({'|'.join(fitting)})/'" if different and fitting else "PATTERN"
+    load = f"--run.from_checkpoint {folder}"
+    if different:
+        load += f" --run.from_checkpoint_regex {pattern}"
+    lines += [
+        "Nothing in the folder was changed. Either start in a new folder, with --logdir NEW, or",
+        f"begin there with what fits of this agent, with --logdir NEW {load}",
+    ]
+    if pattern == "PATTERN" and different:
+        lines[-1] += ", a regular expression for paths of parameters."
+    return "\n".join(lines)
+
+
+def keep_earlier(folder: pathlib.Path, config: Config) -> None:
+    """Move the options of an earlier start aside, as `config-1.yaml` and so on, if they differ."""
+    path = folder / CONFIG
+    if not path.is_file() or Config.load(path) == config:
+        return
+    names = (folder / f"config-{number}.yaml" for number in itertools.count(1))
+    path.rename(next(name for name in names if not name.exists()))
+
+
+def _changeable(key: str, config: Config) -> bool:
+    suite = registry.suite_of(config.task)
+    foreign = key.startswith("env.") and not key.startswith(f"env.{suite}.")
+    return foreign or bool(CHANGEABLE.fullmatch(key))
+
+
+def _saved_shapes(snapshot: Snapshot) -> Shapes:
+    prefix = "params/"
+    arrays = snapshot.manifest["objects"].get("agent", {}).get("arrays", [])
+    return {
+        array["path"].removeprefix(prefix): tuple(array["shape"])
+        for array in arrays
+        if array["path"].startswith(prefix)
+    }
+
+
+def _shapes(config: Config) -> Shapes:
+    from dreamerv3.agent import Dreamer
+    from dreamerv3.cli import factories
+    from embodied.jax.param_shapes import param_shapes
+
+    return param_shapes(Dreamer, *factories.make_spaces(config), factories.agent_config(config))
+
+
+def _differing(there: Shapes, here: Shapes) -> list[str]:
+    """Lines about the first parameters that differ, those of networks before the optimizer's."""
+    paths = [path for path in there.keys() | here.keys() if there.get(path) != here.get(path)]
+    paths.sort(key=lambda path: (path.startswith("opt/"), path))
+    lines = [f"  {path}  {_shape(there, path)} -> {_shape(here, path)}" for path in paths]
+    if len(lines) > SHOWN_PARAMS:
+        lines[SHOWN_PARAMS:] = [f"  and {len(lines) - SHOWN_PARAMS} more"]
+    return lines
+
+
+def _list_changes(changed: Changes) -> str:
+    width = max(map(len, changed))
+    lines = [
+        f"  {key:<{width}}  {format_value(old)} -> {format_value(new)}"
+        for key, (old, new) in changed.items()
+    ]
+    if len(lines) > SHOWN_OPTIONS:
+        lines[SHOWN_OPTIONS:] = [f"  and {len(lines) - SHOWN_OPTIONS} more"]
+    return "\n".join(lines)
+
+
+def _shape(shapes: Shapes, path: str) -> Any:
+    return list(shapes[path]) if path in shapes else "nothing"

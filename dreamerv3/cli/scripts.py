@@ -1,0 +1,124 @@
+"""What the option `script` can be: which loop runs, and with which parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from dreamerv3.cli import factories
+from embodied.core.config import Config
+
+
+def start(config: Config) -> None:
+    """Run the script that the config names, to its end."""
+    SCRIPTS[config.script](config)
+
+
+def train(config: Config) -> None:
+    """Collect experience and learn from it."""
+    from embodied.run.train import train
+
+    train(partial(factories.make_agent, config), *_shared(config))
+
+
+def collect(config: Config) -> None:
+    """Fill a replay folder with the steps of a saved agent, or at random."""
+    from embodied.run.collect import collect
+
+    collect(partial(factories.make_acting_agent, config), *_shared(config))
+
+
+def offline(config: Config) -> None:
+    """Train from the replay of another run."""
+    from embodied.run.offline import offline
+
+    config = config.update({"jax.enable_policy": False})
+    offline(partial(factories.make_agent, config), *_shared(config))
+
+
+def train_eval(config: Config) -> None:
+    """Train, and evaluate in separate environments."""
+    from embodied.run.train_eval import train_eval
+
+    train_eval(
+        partial(factories.make_agent, config),
+        (
+            partial(factories.make_replay, config, "replay"),
+            partial(factories.make_replay, config, "eval_replay", "eval"),
+        ),
+        (factories.EnvMaker(config), factories.EnvMaker(config, evaluation=True)),
+        partial(factories.make_stream, config),
+        partial(factories.make_logger, config),
+        factories.make_args(config),
+    )
+
+
+def eval_only(config: Config) -> None:
+    """Evaluate a saved agent."""
+    from embodied.run.eval_only import eval_only
+
+    eval_only(
+        partial(factories.make_acting_agent, config),
+        factories.EnvMaker(config, evaluation=True),
+        factories.make_args(config),
+    )
+
+
+def parallel(config: Config) -> None:
+    """Train with agent, replay, logger and environments in processes of their own."""
+    from embodied.run.parallel.actor import group_size
+    from embodied.run.parallel.scripts import parallel
+
+    # Batches are drawn ahead, and the policy is compiled for the environments that act together.
+    config = config.update({"run.deterministic": False})
+    group = group_size(config.run.envs, config.run.actor_batch)
+    parallel(partial(factories.make_agent, config, group), *_shared(config))
+
+
+def parallel_env(config: Config) -> None:
+    """Step the environment whose number is `replica` for an agent elsewhere."""
+    from embodied.run.parallel.scripts import parallel_envs
+
+    numbers = range(config.replica, config.replica + 1)
+    parallel_envs(partial(factories.make_env, config), factories.make_args(config), numbers)
+
+
+def parallel_envs(config: Config) -> None:
+    """Step this replica's share of the environments for an agent elsewhere."""
+    from embodied.run.parallel.scripts import parallel_envs
+
+    numbers = range(config.run.envs)[config.replica :: config.replicas]
+    parallel_envs(partial(factories.make_env, config), factories.make_args(config), numbers)
+
+
+def parallel_replay(config: Config) -> None:
+    """Serve the replay for an agent elsewhere."""
+    from embodied.run.parallel.scripts import parallel_replay
+
+    make_replay = partial(factories.make_replay, config, "replay")
+    parallel_replay(make_replay, factories.make_args(config))
+
+
+def _shared(config: Config) -> tuple[Any, ...]:
+    """Replay, environments, streams, logger and options, the same in several scripts."""
+    return (
+        partial(factories.make_replay, config, "replay"),
+        factories.EnvMaker(config),
+        partial(factories.make_stream, config),
+        partial(factories.make_logger, config),
+        factories.make_args(config),
+    )
+
+
+SCRIPTS: dict[str, Callable[[Config], None]] = {
+    "train": train,
+    "train_eval": train_eval,
+    "eval_only": eval_only,
+    "collect": collect,
+    "offline": offline,
+    "parallel": parallel,
+    "parallel_env": parallel_env,
+    "parallel_envs": parallel_envs,
+    "parallel_replay": parallel_replay,
+}

@@ -1,0 +1,37 @@
+"""The option `logger.outputs` and what it makes."""
+
+import pytest
+
+from dreamerv3.cli import checks, writers
+from dreamerv3.cli.presets import Presets
+from embodied.core.config import ConfigError
+from embodied.core.counter import Counter
+from embodied.core.logger import Logger
+from embodied.core.writers import packages
+
+
+@pytest.fixture
+def config(tmp_path):
+    names = list(writers.MAKERS)
+    return Presets.load().defaults.update(logdir=str(tmp_path), **{"logger.outputs": names})
+
+
+def test_every_output_is_made_and_nothing_happens_before_the_first_write(config, tmp_path):
+    outputs = writers.make_outputs(config, Counter())
+    assert [output.name for output in outputs] == [
+        "TerminalWriter",
+        *["JSONLWriter"] * 3,
+        "ScopeWriter",
+        "TensorBoardWriter",
+        "WandbWriter",
+        "MLflowWriter",
+    ]
+    Logger(Counter(), outputs).close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_output_whose_package_is_missing_is_a_mistake_on_the_command_line(config, monkeypatch):
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: name != "wandb")
+    with pytest.raises(ConfigError, match="'wandb' needs the package 'wandb'"):
+        checks.check(config)
+    checks.check(config.update(**{"logger.outputs": ["jsonl", "tensorboard", "mlflow"]}))
