@@ -1,7 +1,8 @@
 """The loop between environments and policy."""
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,11 +17,12 @@ from embodied.core.serial_envs import SerialEnvs
 from embodied.core.space import Space
 
 Policy = Callable[[Carry, Batch], tuple[Carry, Mapping[str, Any], Mapping[str, Any]]]
-StepCallback = Callable[[dict[str, Any], int], None]
+Transition = dict[str, Any]
+StepCallback = Callable[[Transition, int], None]
 
 
 class Driver:
-    """Steps N environments with a batched policy and hands out every transition (rows 7.1, 7.2).
+    """Steps N environments with a batched policy and hands out every transition.
 
     The first actions are zeros with `reset`. A transition has the observation, the action chosen
     after it and the outputs of the policy. Actions are zero where `is_last` is set, both as stored
@@ -66,7 +68,8 @@ class Driver:
             self._envs = SerialEnvs(make_env_fns)
         self._callbacks: list[StepCallback] = []
         # Some are left when a callback raises, for example because the run has to stop.
-        self._pending: deque[tuple[dict[str, Any], int]] = deque()
+        self._pending: deque[tuple[Transition, int]] = deque()
+        self._waiting: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self.reset()
 
     @property
@@ -82,13 +85,41 @@ class Driver:
     def __len__(self) -> int:
         return len(self._envs)
 
-    def on_step(self, callback: StepCallback) -> None:
-        """Register a function to call with each transition and its worker's index, in worker order.
+    def transitions(self, policy: Policy) -> Iterator[tuple[Transition, int]]:
+        """Step the environments for ever; yield each transition with the index of its worker.
+
+        They come in the order of the workers. The iterator may be left at any time: a later one
+        begins with the transitions of the same step that nobody has seen yet.
 
         A transition maps keys of observations (also `log/`), actions (not `reset`) and outputs of
         the policy to one step's values, which are never written to again.
+
+        Args:
+            policy: Maps carry and observations [N, ...] (without `log/` keys) to carry, actions
+                [N, ...] and outputs [N, ...].
+
+        Raises:
+            WorkerError: If an environment fails; the driver is closed then.
+            ValueError: If the policy's actions do not fit the action space.
         """
+        while True:
+            if not self._pending:
+                self._step(policy)
+            while self._pending:
+                yield self._pending.popleft()
+
+    @property
+    def between_steps(self) -> bool:
+        """Whether all transitions of the last step have been handed out."""
+        return not self._pending
+
+    def on_step(self, callback: StepCallback) -> None:
+        """Register a function that a call of the driver hands each transition and worker to."""
         self._callbacks.append(callback)
+
+    def on_wait(self, waiting: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
+        """Register a context in which the environments are waited for, which may be left there."""
+        self._waiting = waiting
 
     def reset(self, init_policy: Callable[[int], Carry] | None = None) -> None:
         """Start new episodes in all environments at the next step.
@@ -141,26 +172,22 @@ class Driver:
     def __call__(self, policy: Policy, steps: int = 0, episodes: int = 0) -> None:
         """Step until at least this many transitions and finished episodes, over all environments.
 
+        Environments step together, so that all transitions of the last step are handed out. Each transition goes to the functions that `on_step` has registered; see `transitions` for
+        the policy and for errors.
+
         Args:
-            policy: Maps carry and observations [N, ...] (without `log/` keys) to carry, actions
-                [N, ...] and outputs [N, ...].
+            policy: Chooses the actions.
             steps: Number of transitions.
             episodes: Number of episodes that end.
-
-        Raises:
-            WorkerError: If an environment fails; the driver is closed then.
-            ValueError: If the policy's actions do not fit the action space.
         """
+        transitions = self.transitions(policy)
         step, episode = 0, 0
-        while step < steps or episode < episodes:
-            if not self._pending:
-                self._step(policy)
-            while self._pending:
-                transition, worker = self._pending.popleft()
-                step += 1
-                episode += bool(transition["is_last"])
-                for callback in self._callbacks:
-                    callback(transition, worker)
+        while step < steps or episode < episodes or (step and self._pending):
+            transition, worker = next(transitions)
+            step += 1
+            episode += bool(transition["is_last"])
+            for callback in self._callbacks:
+                callback(transition, worker)
 
     def close(self) -> None:
         """Close all environments and end their processes; may be called twice."""
@@ -179,10 +206,11 @@ class Driver:
 
     def _step(self, policy: Policy) -> None:
         """Step every environment once; the transitions are pending then."""
-        obs, logs = self._envs.step(self._actions)
+        with self._waiting():
+            obs, logs = self._envs.step(self._actions)
         is_last = obs["is_last"].copy()
         self._carry, actions, outputs = policy(self._carry, dict(obs))
-        masked = self._mask(actions, is_last)
+        masked = mask_actions(actions, self._envs.act_space, is_last)
         self._actions = {**masked, "reset": is_last}
         outputs = {key: np.asarray(value) for key, value in outputs.items()}
         transitions = {**obs, **masked, **outputs}
@@ -191,24 +219,36 @@ class Driver:
             transition.update(logs[worker])
             self._pending.append((transition, worker))
 
-    def _mask(self, actions: Mapping[str, Any], is_last: np.ndarray) -> dict[str, np.ndarray]:
-        """Fresh arrays of the spaces' dtypes, zero where an episode has ended."""
-        masked = {}
-        for key, space in self._envs.act_space.items():
-            if key == "reset":
-                continue
-            if key not in actions:
-                raise ValueError(
-                    f"Got actions {sorted(actions)} from the policy, expected key {key!r} as well."
-                )
-            action = np.asarray(actions[key])
-            shape = (len(is_last), *space.shape)
-            if action.shape != shape or not np.can_cast(action.dtype, space.dtype, "same_kind"):
-                raise ValueError(
-                    f"Got action {key!r} of shape {action.shape} and dtype {action.dtype} from the "
-                    f"policy, expected {shape} and {space.dtype}."
-                )
-            action = action.astype(space.dtype)
-            action[is_last] = 0
-            masked[key] = action
-        return masked
+
+def mask_actions(
+    actions: Mapping[str, Any], act_space: Mapping[str, Space], is_last: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return fresh arrays of the spaces' dtypes, zero where an episode has ended.
+
+    Args:
+        actions: Actions by key, [N, ...].
+        act_space: Their spaces; `reset` is left out.
+        is_last: Whether the episode of each environment has ended, [N].
+
+    Raises:
+        ValueError: If an action is missing or does not fit its space.
+    """
+    masked = {}
+    for key, space in act_space.items():
+        if key == "reset":
+            continue
+        if key not in actions:
+            raise ValueError(
+                f"Got actions {sorted(actions)} from the policy, expected key {key!r} as well."
+            )
+        action = np.asarray(actions[key])
+        shape = (len(is_last), *space.shape)
+        if action.shape != shape or not np.can_cast(action.dtype, space.dtype, "same_kind"):
+            raise ValueError(
+                f"Got action {key!r} of shape {action.shape} and dtype {action.dtype} from the "
+                f"policy, expected {shape} and {space.dtype}."
+            )
+        action = action.astype(space.dtype)
+        action[is_last] = 0
+        masked[key] = action
+    return masked
