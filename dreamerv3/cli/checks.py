@@ -6,7 +6,7 @@ import math
 import pathlib
 
 from embodied.core.config import Config, ConfigError, format_value
-from embodied.core.writers.packages import missing_package
+from embodied.core.writers.services import missing_package
 
 #: Smallest values of options for which smaller ones make no sense.
 MINIMUM = {

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from embodied.core.checkpoint import Checkpoint
-from embodied.core.checkpoint_format import Snapshot
 from embodied.core.config import Config, ConfigError, Value, format_value
+from embodied.core.snapshot import Snapshot
 from embodied.envs import registry
 from embodied.run.folder_lock import FolderLock
 from embodied.run.provenance import append_start

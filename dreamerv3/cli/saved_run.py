@@ -6,8 +6,8 @@ import contextlib
 import pathlib
 from collections.abc import Mapping
 
-from embodied.core.checkpoint_format import MANIFEST
 from embodied.core.config import Config, ConfigError, Value
+from embodied.core.snapshot import MANIFEST
 
 CONFIG = "config.yaml"
 

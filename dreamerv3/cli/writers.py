@@ -9,11 +9,10 @@ from embodied.core.config import Config
 from embodied.core.counter import Counter
 from embodied.core.writers.background import BackgroundWriter
 from embodied.core.writers.jsonl import JSONLWriter
-from embodied.core.writers.live_progress import LiveProgress
 from embodied.core.writers.mlflow import MLflowWriter
 from embodied.core.writers.scope import ScopeWriter
 from embodied.core.writers.tensorboard import TensorBoardWriter
-from embodied.core.writers.terminal import TerminalWriter
+from embodied.core.writers.terminal import LiveProgress, TerminalWriter
 from embodied.core.writers.wandb import WandbWriter
 from embodied.core.writers.writer import Writer
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from embodied.core.checkpoint_format import (
+from embodied.core.snapshot import (
     MANIFEST,
     TEMPORARY,
     DamagedCheckpointError,
@@ -19,7 +19,7 @@ from embodied.core.checkpoint_format import (
     write_durably,
     write_snapshot,
 )
-from embodied.core.checkpoint_tree import FlatState, flatten
+from embodied.core.state_tree import FlatState, flatten
 
 _LOG = logging.getLogger(__name__)
 _LATEST = "latest"

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.batched_group import BatchedGroup
-from embodied.core.checkpoint_tree import same_layout
-from embodied.core.env_group import EnvGroup
 from embodied.core.interfaces import Batch, Carry, Env, State
-from embodied.core.process_envs import ProcessEnvs
-from embodied.core.serial_envs import SerialEnvs
 from embodied.core.space import Space
+from embodied.core.state_tree import same_layout
+from embodied.core.stepping.batched import BatchedGroup
+from embodied.core.stepping.group import EnvGroup, SerialEnvs
+from embodied.core.stepping.processes import ProcessEnvs
 
 Policy = Callable[[Carry, Batch], tuple[Carry, Mapping[str, Any], Mapping[str, Any]]]
 Transition = dict[str, Any]

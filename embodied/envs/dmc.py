@@ -11,7 +11,7 @@ import numpy as np
 
 from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
-from embodied.core.wrappers.action_repeat import ActionRepeat
+from embodied.core.wrappers.actions import ActionRepeat
 from embodied.envs import dmc_tasks, gl
 from embodied.envs.errors import EnvError, RenderingUnavailable
 from embodied.envs.from_dm import FromDM

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.check import SpaceError
+from embodied.core.space import SpaceError
 from embodied.envs.errors import UnsupportedSpace
 from embodied.envs.leaf import Leaf, leaf_name
 

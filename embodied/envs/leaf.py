@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.check import SpaceError
-from embodied.core.space import Space
+from embodied.core.space import Space, SpaceError
 from embodied.envs.errors import UnsupportedSpace
 
 #: Integers with more values than this are observed as numbers instead of as classes.

@@ -11,7 +11,7 @@ import numpy as np
 from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
 from embodied.core.suggest import hint
-from embodied.core.wrappers.action_repeat import ActionRepeat
+from embodied.core.wrappers.actions import ActionRepeat
 from embodied.envs import gl
 from embodied.envs.errors import EnvError, UnknownTask
 from embodied.envs.from_dm import FromDM

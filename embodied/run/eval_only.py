@@ -12,7 +12,7 @@ from embodied.core.checkpoint import Checkpoint
 from embodied.core.counter import Counter
 from embodied.core.interfaces import Agent, Env
 from embodied.core.logger import Logger
-from embodied.core.writers.video import write_video
+from embodied.core.writers.pictures import write_video
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.heartbeat import Heartbeat

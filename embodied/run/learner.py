@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from embodied.core.aggregate import Agg
-from embodied.core.checkpoint_tree import same_layout
 from embodied.core.clock import Clock
 from embodied.core.interfaces import Agent, Stream
 from embodied.core.ratio import Ratio
 from embodied.core.replay.replay import Replay
+from embodied.core.state_tree import same_layout
 from embodied.core.timer import Timer
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.progress import Progress, Rate

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from embodied.core.checkpoint_format import package_versions
+from embodied.core.snapshot import package_versions
 
 
 def append_start(folder: Path, command: Sequence[str], seed: int, source: Path) -> None:

@@ -4,8 +4,8 @@ import functools
 import os
 from collections.abc import Callable
 
-from embodied.core.checked_env import WorkerError
 from embodied.core.interfaces import Env
+from embodied.core.stepping.checked_env import WorkerError
 from embodied.run.stepping_trial import EnvTrial, seconds_in_processes
 
 #: A shorter `run.env_timeout` says that steps may hang, which only processes notice.

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.checked_env import CheckedEnv
 from embodied.core.interfaces import Env, Obs
-from embodied.core.process_envs import ProcessEnvs
 from embodied.core.space import Space
+from embodied.core.stepping.checked_env import CheckedEnv
+from embodied.core.stepping.processes import ProcessEnvs
 
 #: Seconds and calls after which a measurement ends.
 SECONDS, CALLS = 0.25, 200

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from process_env import ProcessEnv
 
-from embodied.core.checked_env import WorkerError
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent
+from embodied.core.stepping.checked_env import WorkerError
 
 ROOT = pathlib.Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dreamerv3.main import main
-from embodied.core.checked_env import WorkerError
 from embodied.core.replay.replay import Replay
+from embodied.core.stepping.checked_env import WorkerError
 
 OPTIONS = [
     "--configs", "debug", "--random_agent", "True", "--task", "integration.faulty_env:Faulty",

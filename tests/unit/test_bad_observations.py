@@ -5,12 +5,12 @@ import functools
 import numpy as np
 import pytest
 
-from embodied.core.checked_env import WorkerError
 from embodied.core.driver import Driver
 from embodied.core.interfaces import Env
 from embodied.core.random_agent import RandomAgent
 from embodied.core.replay.replay import Replay
 from embodied.core.space import Space
+from embodied.core.stepping.checked_env import WorkerError
 from embodied.core.wrappers import CheckSpaces, RestartOnException
 from embodied.envs.from_gymnasium import FromGymnasium
 

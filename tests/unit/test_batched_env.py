@@ -10,10 +10,10 @@ import pytest
 from dreamerv3.cli.factories import EnvMaker
 from dreamerv3.cli.presets import Presets
 from embodied.core.batched_env import BatchedEnv, env_constructors
-from embodied.core.checked_env import WorkerError
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent
 from embodied.core.space import Space
+from embodied.core.stepping.checked_env import WorkerError
 from embodied.envs import registry
 from embodied.envs.check import check
 from embodied.envs.errors import EnvError

@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as npst
 
 from embodied.core import checkpoint as checkpoint_module
 from embodied.core.checkpoint import Checkpoint, Deferred
-from embodied.core.checkpoint_format import DamagedCheckpointError
-from embodied.core.checkpoint_tree import dtype_from_name, dtype_name, flatten, unflatten
+from embodied.core.snapshot import DamagedCheckpointError
+from embodied.core.state_tree import dtype_from_name, dtype_name, flatten, unflatten
 
 
 class Box:

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from counting_env import CountingEnv
 
-from embodied.core.checked_env import WorkerError
-from embodied.core.checkpoint_tree import flatten, unflatten
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent
 from embodied.core.space import Space
+from embodied.core.state_tree import flatten, unflatten
+from embodied.core.stepping.checked_env import WorkerError
 
 
 class LoggingEnv(CountingEnv):

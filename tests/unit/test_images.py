@@ -9,8 +9,7 @@ from dreamerv3.cli.presets import Presets
 from dreamerv3.images import nearest_size, unit_range
 from embodied.core.config import Config, ConfigError
 from embodied.core.space import Space
-from embodied.core.writers.png import encode_png
-from embodied.core.writers.video import encode_mp4
+from embodied.core.writers.pictures import encode_mp4, encode_png
 from embodied.envs.errors import EnvError
 from embodied.jax import nj
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embodied.core.counter import Counter
-from embodied.core.writers.live_progress import LiveProgress, StatusLine
+from embodied.core.writers.terminal import LiveProgress, StatusLine
 from embodied.core.writers.writer import Record
 
 

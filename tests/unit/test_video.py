@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from embodied.core.writers import video
-from embodied.core.writers.gif import encode_gif
+from embodied.core.writers import pictures
+from embodied.core.writers.pictures import encode_gif
 
 
 def test_gif_holds_the_frames():
@@ -28,10 +28,10 @@ def test_gif_holds_the_frames():
 def test_video_file_is_what_can_be_written(tmp_path, monkeypatch):
     frames = np.zeros((2, 8, 8, 3), np.uint8)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    path = video.write_video(tmp_path / "new" / "film", frames, 15)
+    path = pictures.write_video(tmp_path / "new" / "film", frames, 15)
     assert path == tmp_path / "new" / "film.gif"
     assert path.read_bytes().startswith(b"GIF89a")
     monkeypatch.undo()
     pytest.importorskip("av")
-    assert video.write_video(tmp_path / "film", frames, 15) == tmp_path / "film.mp4"
+    assert pictures.write_video(tmp_path / "film", frames, 15) == tmp_path / "film.mp4"
     assert b"ftyp" in (tmp_path / "film.mp4").read_bytes()[:16]

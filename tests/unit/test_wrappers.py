@@ -5,10 +5,9 @@ import pytest
 from counting_env import CountingEnv, flags, play
 
 from embodied.core import wrappers
-from embodied.core.check import SpaceError
-from embodied.core.checkpoint_tree import flatten, unflatten
-from embodied.core.space import Space
-from embodied.core.wrappers import restart_on_exception
+from embodied.core.space import Space, SpaceError
+from embodied.core.state_tree import flatten, unflatten
+from embodied.core.wrappers import episodes
 
 ACTION = {"action": np.array([0.5, -1.5], np.float32), "reset": np.bool_(False)}
 RESET = {"action": np.zeros(2, np.float32), "reset": np.bool_(True)}
@@ -401,8 +400,8 @@ class TestRestartOnException:
             self.waits.append(seconds)
             self.now += seconds
 
-        monkeypatch.setattr(restart_on_exception.time, "sleep", sleep)
-        monkeypatch.setattr(restart_on_exception.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(episodes.time, "sleep", sleep)
+        monkeypatch.setattr(episodes.time, "monotonic", lambda: self.now)
 
     def make(self, monkeypatch, crashes, **kwargs):
         monkeypatch.setattr(Crashing, "crashes", crashes)

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from embodied.core.writers.jsonl import JSONLWriter
-from embodied.core.writers.png import encode_png, to_rgb
+from embodied.core.writers.pictures import encode_mp4, encode_png, to_rgb
 from embodied.core.writers.scope import ScopeWriter
 from embodied.core.writers.terminal import TerminalWriter, format_number
-from embodied.core.writers.video import encode_mp4
 from embodied.core.writers.writer import Record
 
 

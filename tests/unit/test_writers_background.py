@@ -8,9 +8,9 @@ import pytest
 
 from embodied.core.counter import Counter
 from embodied.core.logger import Logger
-from embodied.core.writers import packages
+from embodied.core.writers import services
 from embodied.core.writers.background import BackgroundWriter
-from embodied.core.writers.run_id import remember, run_id
+from embodied.core.writers.services import remember, run_id
 from embodied.core.writers.writer import Record, Writer
 
 RECORDS = [Record(1, "a", np.asarray(2.0))]
@@ -87,10 +87,10 @@ def test_run_id_is_made_once_per_folder_and_service(tmp_path):
 
 
 def test_missing_package_names_the_extra(monkeypatch):
-    assert packages.missing_package("jsonl") == ""
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    assert services.missing_package("jsonl") == ""
+    monkeypatch.setattr(services.importlib.util, "find_spec", lambda name: None)
     for name in ("tensorboard", "wandb", "mlflow"):
-        problem = packages.missing_package(name)
+        problem = services.missing_package(name)
         assert f"'{name}' needs the package" in problem
         assert f"pip install -e '.[{name}]'" in problem
-    assert packages.missing_package("scope") == ""
+    assert services.missing_package("scope") == ""

@@ -7,7 +7,7 @@ from dreamerv3.cli.presets import Presets
 from embodied.core.config import ConfigError
 from embodied.core.counter import Counter
 from embodied.core.logger import Logger
-from embodied.core.writers import packages
+from embodied.core.writers import services
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_every_output_is_made_and_nothing_happens_before_the_first_write(config,
 
 
 def test_output_whose_package_is_missing_is_a_mistake_on_the_command_line(config, monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: name != "wandb")
+    monkeypatch.setattr(services.importlib.util, "find_spec", lambda name: name != "wandb")
     with pytest.raises(ConfigError, match="'wandb' needs the package 'wandb'"):
         checks.check(config)
     checks.check(config.update(**{"logger.outputs": ["jsonl", "tensorboard", "mlflow"]}))

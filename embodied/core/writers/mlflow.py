@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.writers.png import encode_png
-from embodied.core.writers.run_id import remember, run_id
-from embodied.core.writers.steps import finite
-from embodied.core.writers.video import write_video
+from embodied.core.writers.pictures import encode_png, write_video
+from embodied.core.writers.services import finite, remember, run_id
 from embodied.core.writers.writer import Record, Writer
 
 _METRICS_PER_REQUEST = 1000

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embodied.core.writers.png import encode_png
-from embodied.core.writers.video import encode_mp4
+from embodied.core.writers.pictures import encode_mp4, encode_png
 from embodied.core.writers.writer import Record, Writer
 
 _LOG = logging.getLogger(__name__)

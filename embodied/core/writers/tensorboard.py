@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.writers.gif import encode_gif
-from embodied.core.writers.png import to_rgb
-from embodied.core.writers.steps import finite
+from embodied.core.writers.pictures import encode_gif, to_rgb
+from embodied.core.writers.services import finite
 from embodied.core.writers.writer import Record, Writer
 
 

@@ -1,11 +1,20 @@
-"""Prints the most telling metrics as one line."""
+"""Metrics on the terminal: lines of the most telling ones, and how the run is going."""
 
+import collections
+import datetime
+import io
+import os
 import re
+import shutil
 import sys
+import threading
+import time
 from collections.abc import Sequence
+from typing import Any, TextIO
 
 import numpy as np
 
+from embodied.core.counter import Counter
 from embodied.core.writers.writer import Record, Writer
 
 
@@ -57,3 +66,135 @@ def format_number(value: float) -> str:
         if magnitude >= unit:
             return f"{value / unit:.3g}{suffix}" if magnitude < 999.5 * unit else f"{value:.1e}"
     return f"{value:.3g}"
+
+
+_ERASE = "\r\x1b[2K"
+_WINDOW = 60.0
+
+
+class StatusLine(io.TextIOBase):
+    """A terminal whose last line is replaced in place, with everything else printed above it.
+
+    It takes the place of `sys.stdout`. Other processes write past it, so the cursor is left at the
+    beginning of the line, where they overwrite it.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        """Create the stream.
+
+        Args:
+          terminal: Where everything is written.
+        """
+        self._terminal = terminal
+        self._lock = threading.RLock()
+        self._shown = False
+        self._at_line_start = True
+
+    def show(self, text: str) -> None:
+        """Replace the line, cut to the width of the terminal; an empty text removes it."""
+        with self._lock:
+            if not self._at_line_start:
+                return  # Something without a line break is being printed.
+            width = shutil.get_terminal_size().columns - 1
+            self._terminal.write(f"{_ERASE if self._shown else ''}{text[:width]}\r")
+            self._terminal.flush()
+            self._shown = bool(text)
+
+    def write(self, text: str) -> int:
+        """Print above the line, which comes back when it is shown the next time."""
+        with self._lock:
+            if self._shown:
+                self._terminal.write(_ERASE)
+                self._shown = False
+            if text:
+                self._at_line_start = text.endswith("\n")
+            return self._terminal.write(text)
+
+    def flush(self) -> None:
+        """Flush the terminal."""
+        self._terminal.flush()
+
+    def fileno(self) -> int:
+        """Descriptor of the terminal."""
+        return self._terminal.fileno()
+
+    def isatty(self) -> bool:
+        """Whether the terminal is one."""
+        return self._terminal.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Encoding of the terminal."""
+        return self._terminal.encoding
+
+
+class LiveProgress(Writer):
+    """Shows position, rate, time left and newest score every second until it is closed.
+
+    The line is only for people who watch: `supported` says whether there is a terminal for it.
+    """
+
+    def __init__(self, step: Counter, budget: int, period: float = 1.0) -> None:
+        """Take over the standard output and start the thread that refreshes the line.
+
+        Args:
+          step: Counter of agent steps.
+          budget: Agent steps at which the run ends.
+          period: Seconds between refreshes.
+        """
+        self._step = step
+        self._budget = budget
+        self._period = period
+        self._score: float | None = None
+        self._samples: collections.deque[tuple[float, int]] = collections.deque()
+        self._before: Any = sys.stdout
+        self._line = StatusLine(sys.stdout)
+        sys.stdout = self._line
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._refresh, name="progress", daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def supported() -> bool:
+        """Whether the standard output is a terminal that can replace a line."""
+        return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+    def __call__(self, records: Sequence[Record]) -> None:
+        """Note the newest score; nothing is printed."""
+        for record in records:
+            if record.key == "episode/score" and not isinstance(record.value, str):
+                self._score = float(record.value)
+
+    def close(self) -> None:
+        """Remove the line and give the standard output back."""
+        self._closed.set()
+        self._thread.join()
+        self._line.show("")
+        if sys.stdout is self._line:
+            sys.stdout = self._before
+
+    def text(self, now: float) -> str:
+        """Describe where the run is; empty before its first step.
+
+        Args:
+          now: Time in seconds, for the rate over the last minute.
+        """
+        step = int(self._step)
+        if not step:  # Not started, or not yet continued from a checkpoint.
+            return ""
+        self._samples.append((now, step))
+        while now - self._samples[0][0] > _WINDOW:
+            self._samples.popleft()
+        (start, first), share = self._samples[0], step / self._budget if self._budget else 1.0
+        parts = [f"step {step:,} of {self._budget:,} ({share:.1%})"]
+        if step > first and now > start:
+            rate = (step - first) / (now - start)
+            left = datetime.timedelta(seconds=round(max(self._budget - step, 0) / rate))
+            parts += [f"{rate:.3g} steps/s", f"{left} left"]
+        if self._score is not None:
+            parts.append(f"score {format_number(self._score)}")
+        return " | ".join(parts)
+
+    def _refresh(self) -> None:
+        while not self._closed.wait(self._period):
+            self._line.show(self.text(time.monotonic()))

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embodied.core.writers.png import to_rgb
-from embodied.core.writers.run_id import run_id
-from embodied.core.writers.steps import by_step, finite
-from embodied.core.writers.video import write_video
+from embodied.core.writers.pictures import to_rgb, write_video
+from embodied.core.writers.services import finite, run_id
 from embodied.core.writers.writer import Record, Writer
 
 
@@ -57,7 +55,7 @@ class WandbWriter(Writer):
         if self._run is None:
             self._run = self._start()
         with tempfile.TemporaryDirectory() as folder:
-            for step, group in by_step(records).items():
+            for step, group in _by_step(records).items():
                 values = {record.key: self._convert(record, Path(folder)) for record in group}
                 self._run.log({**values, "step": step})
 
@@ -96,3 +94,11 @@ class WandbWriter(Writer):
         path = write_video(folder / secrets.token_hex(8), value, self._fps)
         extension: Any = path.suffix[1:]
         return wandb.Video(str(path), format=extension)
+
+
+def _by_step(records: Sequence[Record]) -> Mapping[int, list[Record]]:
+    """Group records by step, smaller steps first; of a key that repeats, all are kept in order."""
+    groups: dict[int, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.step, []).append(record)
+    return dict(sorted(groups.items()))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.checked_env import CheckedEnv
 from embodied.core.interfaces import Env
+from embodied.core.stepping.checked_env import CheckedEnv
 from embodied.run.parallel.messages import Connection
 
 

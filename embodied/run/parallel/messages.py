@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import portal
 
-from embodied.core.checkpoint_tree import dtype_from_name, dtype_name, flatten, unflatten
+from embodied.core.state_tree import dtype_from_name, dtype_name, flatten, unflatten
 
 #: Address of a client.
 Peer = tuple[Any, ...]

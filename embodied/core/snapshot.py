@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from embodied.core.checkpoint_tree import FlatState, dtype_from_name, dtype_name, unflatten
+from embodied.core.state_tree import FlatState, dtype_from_name, dtype_name, unflatten
 
 FORMAT = 1
 MANIFEST = "manifest.json"

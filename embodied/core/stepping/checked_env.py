@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.check import SpaceError, SpacesCheck
 from embodied.core.interfaces import Env, Obs, State
-from embodied.core.space import Space
+from embodied.core.space import Space, SpaceError, SpacesCheck
 
 _REQUIRED = {"reward": np.float32, "is_first": bool, "is_last": bool, "is_terminal": bool}
 

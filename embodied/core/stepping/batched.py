@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.check import SpaceError, SpacesCheck
-from embodied.core.checked_env import WorkerError, check_declared, explain
-from embodied.core.env_group import EnvGroup
 from embodied.core.interfaces import Env, Obs
+from embodied.core.space import SpaceError, SpacesCheck
+from embodied.core.stepping.checked_env import WorkerError, check_declared, explain
+from embodied.core.stepping.group import EnvGroup
 
 
 class BatchedGroup(EnvGroup):

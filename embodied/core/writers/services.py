@@ -1,8 +1,33 @@
-"""Remembers under which run a folder is logged elsewhere, so that a resumed run continues it."""
+"""What writers to logging services share: packages, and under which run a folder is logged."""
 
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+
+_PACKAGES = {
+    # Output: its package and the extra that installs it.
+    "tensorboard": ("tensorboardX", "tensorboard"),
+    "wandb": ("wandb", "wandb"),
+    "mlflow": ("mlflow", "mlflow"),
+}
+
+
+def missing_package(output: str) -> str:
+    """Explain what a log output lacks, in one sentence; empty if it can be used.
+
+    Args:
+      output: Name as in the option `logger.outputs`.
+    """
+    package, extra = _PACKAGES.get(output, ("", ""))
+    if not package or importlib.util.find_spec(package):
+        return ""
+    return (
+        f"Log output '{output}' needs the package '{package}', which is not installed; install the "
+        f"extra '{extra}', in a checkout with: pip install -e '.[{extra}]'."
+    )
 
 
 def run_id(logdir: str | os.PathLike[str], service: str, make: Callable[[], str]) -> str:
@@ -32,3 +57,9 @@ def remember(logdir: str | os.PathLike[str], service: str, identifier: str) -> s
 
 def _path(logdir: str | os.PathLike[str], service: str) -> Path:
     return Path(logdir) / f"{service}_run.txt"
+
+
+def finite(values: np.ndarray) -> np.ndarray:
+    """The numbers of a vector that histograms can show, [N] float64."""
+    numbers = values.astype(np.float64)
+    return numbers[np.isfinite(numbers)]

@@ -1,4 +1,4 @@
-"""Program of one environment worker process; the driver's side is `worker_process`."""
+"""Program of one environment worker process; the driver's side is `processes.WorkerProcess`."""
 
 import atexit
 import contextlib
@@ -11,8 +11,8 @@ import threading
 import traceback
 from typing import Any
 
-from embodied.core.checked_env import CheckedEnv, WorkerError
-from embodied.core.layout import ActionRow, Reply, write_all
+from embodied.core.stepping.checked_env import CheckedEnv, WorkerError
+from embodied.core.stepping.messages import ActionRow, Reply, write_all
 
 
 def main(requests: int, replies: int, lifeline: int) -> None:
