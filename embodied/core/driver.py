@@ -171,8 +171,9 @@ class Driver:
     def __call__(self, policy: Policy, steps: int = 0, episodes: int = 0) -> None:
         """Step until at least this many transitions and finished episodes, over all environments.
 
-        Environments step together, so that all transitions of the last step are handed out. Each transition goes to the functions that `on_step` has registered; see `transitions` for
-        the policy and for errors.
+        Environments step together, so that all transitions of the last step are handed out. Each
+        transition goes to the functions that `on_step` has registered; see `transitions` for the
+        policy and for errors.
 
         Args:
             policy: Chooses the actions.

@@ -64,7 +64,13 @@ class RunOptions:
     remote_replay: bool = False
     remote_envs: bool = False
     usage: Mapping[str, bool] = dataclasses.field(
-        default_factory=lambda: dict(psutil=True, nvsmi=True, gputil=False, malloc=False, gc=False)
+        default_factory=lambda: {
+            "psutil": True,
+            "nvsmi": True,
+            "gputil": False,
+            "malloc": False,
+            "gc": False,
+        }
     )
     eval: EvalOptions = EvalOptions()
     replica: int = 0
