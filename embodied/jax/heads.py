@@ -12,7 +12,7 @@ from embodied.core.suggest import hint
 from embodied.jax import distributions as dists
 from embodied.jax import layers as nn
 from embodied.jax import nj
-from embodied.jax.layers.initializer import Init
+from embodied.jax.layers.layer import Init
 
 DISCRETE = ("binary", "categorical", "onehot")
 CONTINUOUS = (

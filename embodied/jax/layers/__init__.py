@@ -3,16 +3,14 @@
 Parameters are float32; computation happens in the dtype of the input. Layers that turn raw inputs
 into activations (`DictConcat`, `DictEmbed`, `Embed`) take the compute dtype as an option.
 
-- `functions.py`: functions without parameters; `initializer.py`: initial values.
-- `layer.py`: base classes; `linear.py`, `conv.py`, `norm.py`, `mlp.py`, `gru.py`, `embed.py`,
-  `attention.py`, `transformer.py`, `dicts.py`: the layers.
-- `layer_scan.py`: a stack of equal layers.
+- `functions.py`: functions without parameters.
+- `layer.py`: initial values and base classes.
+- `inputs.py`: raw inputs to activations.
+- `linear.py`, `conv.py`, `norm.py`, `mlp.py`, `gru.py`: the layers of Dreamer.
+- `transformer.py`: attention, and a scan over equal layers, for models of your own.
 """
 
-from embodied.jax.layers.attention import Attention, attend, rotate
 from embodied.jax.layers.conv import Conv2D, Conv3D
-from embodied.jax.layers.dicts import DictConcat, DictEmbed
-from embodied.jax.layers.embed import Embed
 from embodied.jax.layers.functions import (
     ACTIVATIONS,
     act,
@@ -27,9 +25,16 @@ from embodied.jax.layers.functions import (
     where,
 )
 from embodied.jax.layers.gru import GRU
-from embodied.jax.layers.initializer import Initializer, compute_fans, init
-from embodied.jax.layers.layer import Affine, Layer, WithLinear
-from embodied.jax.layers.layer_scan import LayerScan
+from embodied.jax.layers.inputs import DictConcat, DictEmbed, Embed
+from embodied.jax.layers.layer import (
+    Affine,
+    Init,
+    Initializer,
+    Layer,
+    WithLinear,
+    compute_fans,
+    init,
+)
 from embodied.jax.layers.linear import (
     BlockLinear,
     Linear,
@@ -39,7 +44,7 @@ from embodied.jax.layers.linear import (
 )
 from embodied.jax.layers.mlp import MLP
 from embodied.jax.layers.norm import Norm, standardize
-from embodied.jax.layers.transformer import Transformer
+from embodied.jax.layers.transformer import Attention, LayerScan, Transformer, attend, rotate
 
 __all__ = [
     "ACTIVATIONS",
@@ -53,6 +58,7 @@ __all__ = [
     "DictConcat",
     "DictEmbed",
     "Embed",
+    "Init",
     "Initializer",
     "Layer",
     "LayerScan",

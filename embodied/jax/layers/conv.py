@@ -95,7 +95,7 @@ class _Conv(Affine):
 
 
 class Conv2D(_Conv):
-    """Convolution over pictures [N, H, W, C] with a kernel in HWIO layout (design section 5).
+    """Convolution over pictures [N, H, W, C] with a kernel in HWIO layout.
 
     The transposed mode repeats pixels by the stride, keeps those at indices i with
     `(i - 1) % stride == 0`, zeroes the rest, and applies an ordinary convolution of stride 1.

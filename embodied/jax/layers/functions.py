@@ -15,7 +15,7 @@ Tree = Any
 Activation = Callable[[Array], Array]
 
 
-def _identity(x: Array) -> Array:
+def identity(x: Array) -> Array:
     """Return the input."""
     return x
 
@@ -43,7 +43,7 @@ def _swiglu(x: Array) -> Array:
 
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
     {
-        "none": _identity,
+        "none": identity,
         "silu": jax.nn.silu,
         "swish": jax.nn.silu,
         "gelu": jax.nn.gelu,
@@ -82,12 +82,12 @@ def act(name: str | Activation) -> Activation:
 
 
 def symlog(x: Array) -> Array:
-    """sign(x) log(1 + |x|), the squashing of inputs and targets (paper eq. 9, spec row 1.6)."""
+    """sign(x) log(1 + |x|), the squashing of inputs and targets (Eq. 9 of the paper)."""
     return jnp.sign(x) * jnp.log1p(jnp.abs(x))
 
 
 def symexp(x: Array) -> Array:
-    """sign(x) (exp(|x|) - 1), the inverse of `symlog` (paper eq. 9, spec row 1.6)."""
+    """sign(x) (exp(|x|) - 1), the inverse of `symlog` (Eq. 9 of the paper)."""
     return jnp.sign(x) * jnp.expm1(jnp.abs(x))
 
 
@@ -125,7 +125,7 @@ def mask(xs: Tree, keep: Array) -> Tree:
 
 
 def available(*trees: Tree, bdims: int | None = None) -> Tree:
-    """Tell which values are given, by the convention for missing inputs (spec row 1.7).
+    """Tell which values are given, by the convention for missing inputs.
 
     A float is missing where it is -inf, a signed integer where it is -1. Unsigned integers and
     booleans are always there.

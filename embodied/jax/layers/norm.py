@@ -13,7 +13,7 @@ STATISTICS = ("float32", "compute")
 
 
 class Norm(Layer):
-    """Root-mean-square or layer normalization, spec row 1.3.
+    """Root-mean-square or layer normalization.
 
     Parameters, over the normalized axes: scale, initially ones, and for 'layer' shift, initially
     zeros.

@@ -1,5 +1,9 @@
-"""Encoders of dictionaries of inputs: concatenation and sum of embeddings."""
+"""Layers that turn raw inputs into activations: dictionaries, and integers.
 
+Missing values, -1 or -inf, add nothing: see `available`.
+"""
+
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -8,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from embodied.core.space import Space
-from embodied.jax.layers.embed import Embed
-from embodied.jax.layers.functions import available, mask
-from embodied.jax.layers.initializer import Init
-from embodied.jax.layers.layer import WithLinear
+from embodied.jax.layers.functions import available, identity, mask
+from embodied.jax.layers.layer import Init, Layer, WithLinear
 from embodied.jax.layers.linear import Linear
 
 Squish = Callable[[jax.Array], jax.Array]
@@ -20,24 +22,19 @@ Inputs = Mapping[str, Any]
 MAX_CLASSES = 2**16
 
 
-def _keep(x: jax.Array) -> jax.Array:
-    """Return the input."""
-    return x
-
-
 class DictConcat:
     """Encode the values of a dictionary and concatenate them in the order of the sorted keys.
 
     Discrete values become one-hot vectors, with as many classes per element as the largest
     element has. Continuous values are squished in float32. A key of which any element of a batch
-    element is unavailable (see `available`) is all zeros there. Spec row 1.7.
+    element is unavailable (see `available`) is all zeros there.
     """
 
     def __init__(
         self,
         spaces: Mapping[str, Space],
         fdims: int = 1,
-        squish: Squish = _keep,
+        squish: Squish = identity,
         dtype: str = "float32",
         onehot: bool = True,
     ) -> None:
@@ -108,7 +105,7 @@ class DictEmbed(WithLinear):
     """
 
     impl: str = "onehot"
-    squish: Squish = _keep
+    squish: Squish = identity
     einit: Init = "trunc_normal_out"
     outscale: float = 1.0
     dtype: str = "float32"
@@ -155,6 +152,59 @@ class DictEmbed(WithLinear):
             x = self.squish(x).astype(self.dtype)
         affine = {**self._linear_options, "outscale": self.outscale}
         return self.sub(key, Linear, self.units, **affine)(x.reshape((*batch, -1)))
+
+
+class Embed(Layer):
+    """Look up one learned vector per integer.
+
+    Every element of the feature shape has a table of its own. Parameters:
+    table (*shape, classes, units).
+
+    Attributes:
+      einit: Initializer of the table.
+      outscale: Factor on the initial table.
+      combine: Whether to sum the vectors over the feature shape.
+      dtype: Dtype of the result.
+    """
+
+    einit: Init = "trunc_normal_out"
+    outscale: float = 1.0
+    combine: bool = False
+    dtype: str = "float32"
+
+    def __init__(self, classes: int, units: int, shape: int | tuple[int, ...] = ()) -> None:
+        """Set the number of classes, the vectors' width and the feature shape of the input."""
+        self.classes = classes
+        self.units = units
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Map integers x [..., *shape] to [..., *shape, units], or [..., units] if combined.
+
+        Values must be in [0, classes); outside, the nearest valid class is taken.
+
+        Raises:
+          TypeError: if x is not of an integer dtype.
+          ValueError: if x does not end in the feature shape.
+        """
+        if not jnp.issubdtype(x.dtype, jnp.integer):
+            raise TypeError(f"Embed '{self.path}' got a {x.dtype} input, expected integers.")
+        split = x.ndim - len(self.shape)
+        if split < 0 or x.shape[split:] != self.shape:
+            raise ValueError(
+                f"Embed '{self.path}' got an input of shape {x.shape}, expected one that ends in "
+                f"{self.shape}."
+            )
+        size = (*self.shape, self.classes, self.units)
+        table = self._parameter("table", self.einit, size, self.dtype, self.outscale)
+        count = math.prod(self.shape)
+        batch = x.shape[:split]
+        flat = x.reshape((*batch, count))
+        table = table.reshape((count, self.classes, self.units))
+        y = table.at[jnp.arange(count), flat].get(mode="clip")
+        if self.combine:
+            return y.sum(-2)
+        return y.reshape((*batch, *self.shape, self.units))
 
 
 def _count_classes(key: str, space: Space) -> int:
