@@ -43,18 +43,16 @@ def random_step(rng):
 
 def filled_chunk(length=7, size=9):
     schema = Schema(ENTRIES)
-    chunk, rng = Chunk(schema, size, UUID, "20200101"), np.random.default_rng(0)
+    chunk, rng = Chunk(schema, 3, size, UUID, "20200101"), np.random.default_rng(0)
     steps = [random_step(rng) for _ in range(length)]
     for serial, step in enumerate(steps):
         assert chunk.write(*schema.pack(step, 0), 5 * serial)
     return chunk, steps
 
 
-def header_of(chunk, successor=""):
-    return ChunkHeader(
-        chunk.uuid.hex(), chunk.created, 3, chunk.size, chunk.length, successor,
-        chunk.schema.to_json(),
-    )  # fmt: skip
+def header_of(chunk, successor=None):
+    chunk.successor = successor
+    return ChunkHeader.of(chunk)
 
 
 def test_layout_is_aligned_and_tight():
@@ -159,12 +157,13 @@ def test_overwrite_marks_the_chunk_as_changed():
 
 def test_file_round_trip(tmp_path):
     chunk, _ = filled_chunk()
-    header = header_of(chunk, "ab" * 16)
+    header = header_of(chunk, b"\xab" * 16)
     write_chunk(tmp_path, header, chunk.export(7), chunk.serials[:7])
     assert [path.name for path in tmp_path.iterdir()] == [header.filename]
     path = tmp_path / header.filename
     loaded, arrays, serials = read_chunk(path)
     assert loaded == header
+    assert (loaded.worker, loaded.successor) == (3, "ab" * 16)
     np.testing.assert_array_equal(serials, chunk.serials[:7])
     for key, value in chunk.export(7).items():
         assert arrays[key].dtype == value.dtype

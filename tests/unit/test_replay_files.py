@@ -12,8 +12,8 @@ import pytest
 
 from embodied.core.replay import Prioritized, Replay, ReplaySaveError, SchemaError
 from embodied.core.replay.chunk_file import ChunkHeader, write_chunk
-from embodied.core.replay.folder import StoredChunk
-from embodied.core.replay.restore import link
+from embodied.core.replay.folder import StoredChunk, link
+from embodied.core.replay.window import find_windows
 
 LENGTH, CHUNK = 5, 8
 
@@ -44,10 +44,10 @@ def files(directory):
 
 def all_items(replay):
     """First counts of all items in order of insertion."""
-    store = replay._store
-    addresses = store.items.slice(store.items.first, store.items.stop).tolist()
+    items = replay._items
+    addresses = items.take(np.arange(items.first, items.stop)).tolist()
     return [part.chunk.fields["count"][part.start].item()
-            for part in store.locate(enumerate(addresses), 1)]  # fmt: skip
+            for part in find_windows(replay._streams, enumerate(addresses), 1)]  # fmt: skip
 
 
 def same_draws(one, other, times=5):

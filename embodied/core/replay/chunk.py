@@ -17,12 +17,13 @@ class Chunk:
 
     Attributes:
         schema: Layout of the arrays.
+        worker: Worker whose steps they are.
         uuid: 16 bytes that name the chunk for good.
         created: Text that sorts by time of creation.
         size: Steps after which the worker's stream goes on in another chunk.
         length: Number of steps written.
         successor: UUID of the chunk in which the worker's next steps are, None if there is none.
-        address: Address of the first step, see `WorkerStream`; set when it joins a stream.
+        address: Address of the first step, see `Streams`; set when it joins a stream.
         serials: Per step, how many steps the replay had inserted before it, int64 [rows].
         fields: Array [rows, ...] per key; a view of the record or a column.
         version: Grows with every change.
@@ -49,15 +50,23 @@ class Chunk:
         "successor",
         "uuid",
         "version",
+        "worker",
     )
 
     def __init__(
-        self, schema: Schema, size: int, uuid: bytes, created: str, rows: int | None = None
+        self,
+        schema: Schema,
+        worker: int,
+        size: int,
+        uuid: bytes,
+        created: str,
+        rows: int | None = None,
     ) -> None:
         """Allocate an empty chunk.
 
         Args:
             schema: Layout of the arrays.
+            worker: Worker whose steps they are.
             size: Steps after which the worker's stream goes on in another chunk.
             uuid: 16 bytes.
             created: Text that sorts by time of creation.
@@ -65,6 +74,7 @@ class Chunk:
         """
         rows = size if rows is None else rows
         self.schema = schema
+        self.worker = worker
         self.uuid = uuid
         self.created = created
         self.size = size

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.replay.chunk import Chunk
 from embodied.core.replay.schema import Schema, dtype_of, storage_dtype
 
 FORMAT = "embodied-replay-chunk"
@@ -66,6 +67,19 @@ class ChunkHeader:
     length: int
     successor: str
     schema: dict[str, Any]
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> "ChunkHeader":
+        """What the file of a chunk has to say at the moment."""
+        return cls(
+            uuid=chunk.uuid.hex(),
+            created=chunk.created,
+            worker=chunk.worker,
+            size=chunk.size,
+            length=chunk.length,
+            successor=chunk.successor.hex() if chunk.successor else "",
+            schema=chunk.schema.to_json(),
+        )
 
     @property
     def filename(self) -> str:

@@ -1,8 +1,9 @@
-"""The chunk files of one replay: writing what changed, deleting what is out of reach."""
+"""The chunk files of one replay: what is written and deleted, and what of it is loaded again."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,9 +15,11 @@ from embodied.core.replay.chunk_file import (
     TEMPORARY_SUFFIX,
     ChunkFileError,
     ChunkHeader,
+    read_chunk,
     read_serials,
     write_chunk,
 )
+from embodied.core.replay.schema import Schema, SchemaError
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 2
@@ -42,6 +45,11 @@ class Snapshot(NamedTuple):
     header: ChunkHeader
     version: int
 
+    @classmethod
+    def of(cls, chunk: Chunk) -> "Snapshot":
+        """What of a chunk has to be saved now."""
+        return cls(chunk, ChunkHeader.of(chunk), chunk.version)
+
 
 class StoredChunk(NamedTuple):
     """A chunk file that looks sound from outside.
@@ -49,7 +57,7 @@ class StoredChunk(NamedTuple):
     Attributes:
         path: Where it is.
         header: What it says.
-        serials: Serial numbers of its steps, int64 [length].
+        serials: Serial numbers of its steps that are wanted, int64 [steps].
     """
 
     path: Path
@@ -89,7 +97,7 @@ class ReplayFolder:
                 if snapshot.version != snapshot.chunk.saved_version
                 or snapshot.header.filename not in present
             ]
-            for _ in in_threads(self._write, changed):
+            for _ in _in_threads(self._write, changed):
                 pass
             wanted = {snapshot.header.filename for snapshot in snapshots}
             self._delete(present, wanted)
@@ -105,7 +113,7 @@ class ReplayFolder:
             return []
         found: dict[str, StoredChunk] = {}
         paths = sorted(path for path in self.path.iterdir() if path.suffix == SUFFIX)
-        for path, result in zip(paths, in_threads(_try_read_serials, paths), strict=True):
+        for path, result in zip(paths, _in_threads(_try_read_serials, paths), strict=True):
             if isinstance(result, ChunkFileError):
                 LOGGER.warning(
                     "Skipping a damaged or foreign file in the replay folder: %s", result
@@ -137,7 +145,174 @@ class ReplayFolder:
         self._known &= wanted
 
 
-def in_threads(function: Callable[[Input], Output], inputs: Iterable[Input]) -> Iterator[Output]:
+@dataclass(frozen=True)
+class Wanted:
+    """Which of the stored items are to be loaded.
+
+    Attributes:
+        length: Steps per item.
+        capacity: Largest number of items; the newest are kept.
+        first_serial: Smallest serial number of the last step of an item.
+        stop_serial: Serial number below which the ones of all steps lie.
+        keep_open: UUIDs of last chunks whose stream is kept although it has no item yet, because
+            a worker goes on with it.
+    """
+
+    length: int
+    capacity: int | None
+    first_serial: int = 0
+    stop_serial: int | None = None
+    keep_open: frozenset[str] = frozenset()
+
+
+class Restored(NamedTuple):
+    """A stream as it comes back.
+
+    Attributes:
+        chunks: Its chunks in order; all but the last are full.
+        starts: Positions at which an item starts, ascending, int64 [items].
+        dates: Per item the serial number of its last step, with which it came into being.
+    """
+
+    chunks: list[Chunk]
+    starts: np.ndarray
+    dates: np.ndarray
+
+
+def common_schema(stored: Sequence[StoredChunk], expected: Schema | None) -> Schema | None:
+    """What all files hold; None if there are none and nothing is expected.
+
+    Args:
+        stored: What a folder has.
+        expected: What the files have to hold, that of the newest one if None.
+
+    Raises:
+        SchemaError: Naming the first file with other keys, dtypes or shapes, and the difference.
+    """
+    if expected is None and stored:
+        newest = max(stored, key=lambda part: part.serials[-1])
+        expected = Schema.from_json(newest.header.schema)
+    reference = {} if expected is None else expected.to_json()
+    for part in stored:
+        if expected is not None and part.header.schema != reference:
+            difference = expected.difference(Schema.from_json(part.header.schema))
+            raise SchemaError(
+                f"Got {part.path} with other data than this replay stores: {difference}. Use a new "
+                "folder, or move the file away."
+            )
+    return expected
+
+
+def restore(stored: Sequence[StoredChunk], schema: Schema, wanted: Wanted) -> list[Restored]:
+    """Read what is wanted; warn once for every file that turns out to be damaged.
+
+    Args:
+        stored: What the folder has.
+        schema: What every file holds.
+        wanted: Which items are to be loaded.
+    """
+
+    def read(part: StoredChunk) -> Chunk | ChunkFileError:
+        return _read(part, schema, part.header.uuid in wanted.keep_open)
+
+    available = _before(stored, wanted.stop_serial)
+    chunks: dict[str, Chunk] = {}
+    while True:
+        chosen = _choose(link(available), wanted)
+        missing = [part for parts, _, _ in chosen for part in parts]
+        missing = [part for part in missing if part.header.uuid not in chunks]
+        if not missing:
+            break
+        damaged = set()
+        for part, result in zip(missing, _in_threads(read, missing), strict=True):
+            if isinstance(result, ChunkFileError):
+                LOGGER.warning("Skipping a damaged file in the replay folder: %s", result)
+                damaged.add(part.header.uuid)
+            else:
+                chunks[part.header.uuid] = result
+        # A chunk that is lost is a gap: its stream falls into two.
+        available = [part for part in available if part.header.uuid not in damaged]
+    return [
+        Restored([chunks[part.header.uuid] for part in parts], starts, dates)
+        for parts, starts, dates in chosen
+    ]
+
+
+def link(stored: Sequence[StoredChunk]) -> list[list[StoredChunk]]:
+    """Join chunks to streams; a chunk that is missing or not full ends one."""
+    by_uuid = {part.header.uuid: part for part in stored}
+    following = {}
+    for part in stored:
+        after = by_uuid.get(part.header.successor)
+        full = len(part.serials) == part.header.size
+        if after is not None and full and after.header.size == part.header.size:
+            following[part.header.uuid] = after
+    continued = {part.header.uuid for part in following.values()}
+    chains = []
+    for part in stored:
+        if part.header.uuid in continued:
+            continue
+        chain = [part]
+        while chain[-1].header.uuid in following:
+            chain.append(following[chain[-1].header.uuid])
+        chains.append(chain)
+    return chains
+
+
+def _before(stored: Sequence[StoredChunk], stop_serial: int | None) -> list[StoredChunk]:
+    """Leave out all steps that were stored after a point in time."""
+    if stop_serial is None:
+        return list(stored)
+    result = []
+    for part in stored:
+        length = int(np.searchsorted(part.serials, stop_serial))
+        if length:
+            result.append(part._replace(serials=part.serials[:length]))
+    return result
+
+
+def _choose(
+    chains: Sequence[list[StoredChunk]], wanted: Wanted
+) -> list[tuple[list[StoredChunk], np.ndarray, np.ndarray]]:
+    """Find the wanted items of every stream; return what they reach, `starts` and `dates`."""
+    dates = [np.concatenate([x.serials for x in parts])[wanted.length - 1 :] for parts in chains]
+    oldest = wanted.first_serial
+    if wanted.capacity is not None and dates:
+        candidates = np.concatenate(dates)
+        candidates = candidates[candidates >= oldest]
+        if len(candidates) > wanted.capacity:
+            oldest = int(np.partition(candidates, -wanted.capacity)[-wanted.capacity])
+    result = []
+    for parts, own in zip(chains, dates, strict=True):
+        starts = np.flatnonzero(own >= oldest)
+        if len(starts):
+            gone = int(starts[0]) // parts[0].header.size
+            moved = starts - gone * parts[0].header.size
+            result.append((parts[gone:], moved, own[starts]))
+        elif parts[-1].header.uuid in wanted.keep_open:
+            result.append((parts, starts, own[starts]))
+    return result
+
+
+def _read(part: StoredChunk, schema: Schema, keep_open: bool) -> Chunk | ChunkFileError:
+    try:
+        header, arrays, _ = read_chunk(part.path)
+    except ChunkFileError as error:
+        return error
+    length = len(part.serials)
+    # Only a chunk that may be continued needs room for more steps than it has.
+    rows = header.size if keep_open else length
+    uuid = bytes.fromhex(header.uuid)
+    chunk = Chunk(schema, header.worker, header.size, uuid, header.created, rows)
+    chunk.fill({key: value[:length] for key, value in arrays.items()}, part.serials)
+    chunk.successor = bytes.fromhex(header.successor) or None
+    chunk.saved_version = chunk.version
+    if length < header.length:
+        chunk.version += 1
+    return chunk
+
+
+def _in_threads(function: Callable[[Input], Output], inputs: Iterable[Input]) -> Iterator[Output]:
     """Apply a function in a few threads; an error stops what has not begun and is raised."""
     with ThreadPoolExecutor(THREADS, "replay-files") as executor:
         try:

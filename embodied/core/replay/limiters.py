@@ -158,7 +158,7 @@ class MinSize(Limiter):
 
 
 class SamplesPerInsert(Limiter):
-    """Holds the number of samples near a fixed number per insert (spec row 6.1).
+    """Holds the number of samples near a fixed number per insert.
 
     What inserts beyond the first `minsize` allow, minus what was sampled, is the balance. It moves
     between `-tolerance`, where sampling waits, and `tolerance`, where inserting waits. At any

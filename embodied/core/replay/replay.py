@@ -1,6 +1,7 @@
-"""Replay buffer: one stream of steps per worker, sampled as windows that may start anywhere."""
+"""The replay: add steps, sample windows of them, update their latents, save and load."""
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.replay import restore, store_state
-from embodied.core.replay.assemble import annotate, assemble
-from embodied.core.replay.chunk import Chunk
-from embodied.core.replay.folder import ReplayFolder
+from embodied.core.replay.fifo_array import FifoArray
+from embodied.core.replay.folder import ReplayFolder, Snapshot, Wanted, common_schema, restore
 from embodied.core.replay.requirements import Requirements
 from embodied.core.replay.schema import STEPID_BYTES, Schema, SchemaError
-from embodied.core.replay.selectors import Selector, Uniform
-from embodied.core.replay.store import Store
-from embodied.core.replay.worker_stream import Segment
+from embodied.core.replay.selectors import Selector, Uniform, load_selector
+from embodied.core.replay.stream import Streams
+from embodied.core.replay.window import OnlineQueue, annotate, copy_windows, find_windows
 
 LOGGER = logging.getLogger(__name__)
 STATE_VERSION = 1
@@ -28,17 +27,8 @@ class Replay:
 
     Every worker has one append-only stream, kept in chunks. An item is the window of `length`
     steps that starts at some step; windows cross the boundaries of episodes and chunks. When there
-    are more than `capacity` items the oldest one goes, and memory is freed chunk by chunk (spec
-    rows 5.1 to 5.6).
-
-    Time in a window, each step a column; the action is chosen after the observation and the latent
-    of the same step, and the reward is for the action of the step before:
-
-        step         0 (context)  1                  t           length - 1
-        observation  x[0]         x[1]               x[t]        x[length-1]
-        reward       r[0]         r[1] for a[0]      r[t]        r[length-1]
-        latent       h[0], z[0]   computed from h[0], z[0], a[0], x[1], then step by step
-        action       a[0]         a[1]               a[t]        a[length-1], for a next window
+    are more than `capacity` items the oldest one goes, and memory is freed chunk by chunk. See
+    `docs/replay.md`.
 
     Threads may add, sample, update and save at the same time. Batches are copied without the lock
     of the bookkeeping, and never alias the storage.
@@ -64,7 +54,7 @@ class Replay:
             directory: Folder for `save` and `load`; without one nothing is written.
             chunksize: Steps per chunk and file.
             online: Whether `sample` in mode `train` first uses up fresh windows that do not
-                overlap (spec row 5.4).
+                overlap.
             selector: How items are drawn, uniformly if None.
             seed: Seed of the uniform selector and of the draws for reports.
             name: For messages.
@@ -84,13 +74,19 @@ class Replay:
         self.length = length
         self.capacity = capacity
         self.name = name
+        self._limit = sys.maxsize if capacity is None else capacity
+        self._use_online = online
         self._continue_streams = continue_streams
         self._folder = None if directory is None else ReplayFolder(directory)
-        # An empty selector is false, so `or` would not do.
-        selector = Uniform(seed) if selector is None else selector
-        self._store = Store(length, capacity, chunksize, online, selector)
-        self._report_rng = np.random.default_rng([seed, 1])
         self._schema: Schema | None = None
+        self._streams = Streams(chunksize)
+        # The address of the first step of every item, in the order of their last steps.
+        self._items = FifoArray(np.int64)
+        # An empty selector is false, so `or` would not do.
+        self._selector = Uniform(seed) if selector is None else selector
+        self._online = OnlineQueue(self._streams, self._limit)
+        self._selector.clear()
+        self._report_rng = np.random.default_rng([seed, 1])
         self._counts = {"samples": 0, "updates": 0}
         self._counted_from = 0
         self._lock = threading.Lock()
@@ -101,7 +97,7 @@ class Replay:
 
     def __len__(self) -> int:
         """Number of items."""
-        return len(self._store.items)
+        return len(self._items)
 
     @property
     def schema(self) -> Schema | None:
@@ -111,7 +107,7 @@ class Replay:
     @property
     def queued(self) -> int:
         """Number of fresh windows in the online queue."""
-        return len(self._store.queue)
+        return len(self._online)
 
     def add(self, step: Mapping[str, Any], worker: int = 0) -> None:
         """Append a step to the stream of a worker.
@@ -126,11 +122,21 @@ class Replay:
         """
         schema = self._schema or self._first_schema(step, worker)
         packed, columns = schema.pack(step, worker)
+        length, items = self.length, self._items
         with self._lock:
-            stored = self._store.add(schema, packed, columns, worker)
-            if self._waiting and len(self._store.items):
+            stream = self._streams.append(schema, packed, columns, worker)
+            if stream is not None and stream.end >= length:
+                # The window that ends with this step is a new item.
+                address = stream.base + stream.end - length
+                items.append(address)
+                self._selector.insert(address, length)
+                if self._use_online and (stream.skipped + stream.end - 1) % length == 0:
+                    self._online.push(address)
+                if items.stop - items.first > self._limit:
+                    self._evict()
+            if self._waiting and len(self._items):
                 self._filled.notify_all()
-        if not stored:
+        if stream is None:
             schema.check_finite(step, worker)
 
     def sample(self, batch: int, mode: str = "train") -> dict[str, np.ndarray]:
@@ -157,18 +163,24 @@ class Replay:
             )
         with self._filled:
             self._wait_for_item()
+            items = self._items
             if mode == "train":
-                addresses = self._store.pop_online(batch)
+                addresses = self._online.pop(batch)
                 if len(addresses) < batch:
-                    addresses += self._store.draw(batch - len(addresses))
+                    numbers = self._selector.sample(batch - len(addresses))
+                    addresses += items.take(numbers).tolist()
+                self._counts["samples"] += batch
             else:
-                addresses = self._store.draw_uniformly(batch, self._report_rng)
-            segments = self._store.locate(enumerate(addresses), self.length)
-            self._counts["samples"] += batch if mode == "train" else 0
-        return annotate(assemble(segments, batch, self.length))
+                numbers = self._report_rng.integers(items.first, items.stop, batch)
+                addresses = items.take(numbers).tolist()
+            segments = find_windows(self._streams, enumerate(addresses), self.length)
+        return annotate(copy_windows(segments, batch, self.length))
 
     def update(self, data: Mapping[str, np.ndarray]) -> None:
-        """Overwrite values of steps that were sampled before, latents as a rule (spec row 5.9).
+        """Overwrite values of steps that were sampled before, latents as a rule.
+
+        After each training step the agent writes the latents back that it computed for the batch
+        (paper, Methods, Experience replay), so that later windows start from fresh ones.
 
         Args:
             data: `stepid` uint8 [B, T, 20] with consecutive steps per row, stored keys
@@ -188,12 +200,13 @@ class Replay:
         entries = {key: data[key] for key in data if key not in ("stepid", "priority")}
         values = self._schema.check_update(entries, stepid.shape[:2])
         with self._lock:
-            places, addresses = self._places(stepid)
-            if "priority" in data and self._store.selector.takes_priorities:
+            addresses = self._streams.addresses(stepid)
+            segments = find_windows(self._streams, addresses.items(), stepid.shape[1])
+            if "priority" in data and self._selector.takes_priorities:
                 for row, address in addresses.items():
-                    self._store.selector.prioritize(address, np.asarray(data["priority"])[row])
-            self._counts["updates"] += sum(place.stop - place.start for place in places)
-        for row, time, chunk, start, stop in places:
+                    self._selector.prioritize(address, np.asarray(data["priority"])[row])
+            self._counts["updates"] += sum(segment.stop - segment.start for segment in segments)
+        for row, time, chunk, start, stop in segments:
             until = time + stop - start
             chunk.overwrite(start, stop, {key: x[row, time:until] for key, x in values.items()})
 
@@ -203,14 +216,15 @@ class Replay:
         `replay_ratio` is the number of steps sampled per step inserted since the last call.
         """
         with self._lock:
+            streams = self._streams
             counts, self._counts = self._counts, dict.fromkeys(self._counts, 0)
-            inserts = self._store.serial - self._counted_from
-            self._counted_from = self._store.serial
+            inserts = streams.serial - self._counted_from
+            self._counted_from = streams.serial
             return {
-                "items": len(self._store.items),
-                "chunks": sum(chunk.length > 0 for chunk in self._store.chunks.values()),
-                "streams": sum(stream.end > 0 for stream in self._store.streams.values()),
-                "ram_gb": sum(chunk.nbytes for chunk in self._store.chunks.values()) / 1024**3,
+                "items": len(self._items),
+                "chunks": sum(chunk.length > 0 for chunk in streams.chunks.values()),
+                "streams": sum(stream.end > 0 for stream in streams.by_number.values()),
+                "ram_gb": sum(chunk.nbytes for chunk in streams.chunks.values()) / 1024**3,
                 "inserts": inserts,
                 **counts,
                 "replay_ratio": self.length * counts["samples"] / inserts if inserts else 0.0,
@@ -220,13 +234,14 @@ class Replay:
         """What the replay will need when it is full, None before the first step."""
         if self._schema is None:
             return None
-        chunksize = self._store.chunksize
-        return Requirements(self._schema.step_bytes, self.length, self.capacity, chunksize, workers)
+        chunk_size = self._streams.chunk_size
+        step_bytes = self._schema.step_bytes
+        return Requirements(step_bytes, self.length, self.capacity, chunk_size, workers)
 
     def clear(self) -> None:
         """Forget all steps; files stay until the next save. Keys may be others afterwards."""
         with self._lock:
-            self._store.clear()
+            self._clear()
             self._schema = None
 
     def close(self) -> None:
@@ -253,17 +268,31 @@ class Replay:
         """Do the part of `save` that is quick; return the state and what writes the chunks.
 
         Steps that are added meanwhile are not written, but latents that are overwritten may be.
+        The state is what the files do not say: which items there are, the online queue, the
+        streams that workers append to, and the selector.
         """
         with self._lock:
+            streams, items = self._streams, self._items
+            oldest = items.get(items.first) if len(items) else None
             state = {
                 "version": STATE_VERSION,
                 "schema": self._schema.to_json() if self._schema else {},
                 "counts": dict(self._counts),
-                "uncounted": self._store.serial - self._counted_from,
+                "uncounted": streams.serial - self._counted_from,
                 "report_rng": self._report_rng.bit_generator.state,
-                **store_state.save_state(self._store),
+                "serial": streams.serial,
+                "oldest_serial": streams.date(oldest, self.length),
+                "items": len(items),
+                "queue": self._online.save(),
+                "tails": streams.tails(),
+                "selector": self._selector.save(),
             }
-            snapshots = store_state.snapshots(self._store)
+            if self._selector.takes_priorities:
+                state["priorities"] = {
+                    chunk.uuid.hex(): self._selector.step_priorities(chunk.address, chunk.length)
+                    for chunk in streams.chunks.values()
+                }
+            snapshots = [Snapshot.of(chunk) for chunk in streams.chunks.values() if chunk.length]
 
         def write() -> None:
             if self._folder is not None:
@@ -297,25 +326,22 @@ class Replay:
         folder = self._folder if directory is None else ReplayFolder(directory)
         with self._saving:
             stored = folder.scan() if folder is not None else []
-            schema = self._schema or restore.stored_schema(state, stored)
-            chains: list[restore.Chain] = []
-            chunks: dict[str, Chunk] = {}
-            if schema is not None:
-                restore.check_schemas(stored, schema)
-                limits = store_state.limits(self._store, state, self._continue_streams)
-                chains, chunks = restore.restore_chains(stored, schema, limits)
+            schema = self._schema
+            if schema is None and state is not None and state["schema"]:
+                schema = Schema.from_json(state["schema"])
+            schema = common_schema(stored, schema)
+            restored = [] if schema is None else restore(stored, schema, self._wanted(state))
             with self._filled:
-                self._store.clear()
+                self._clear()
                 self._schema = schema
                 last = max((int(part.serials[-1]) for part in stored), default=-1)
-                self._store.serial = max(self._store.serial, last + 1)
-                self._counted_from = self._store.serial
-                store_state.adopt(self._store, chains, chunks)
+                self._streams.serial = max(self._streams.serial, last + 1)
+                self._counted_from = self._streams.serial
+                addresses = self._streams.adopt(restored, self.length)
+                self._items.extend(addresses)
+                self._selector.extend(addresses, self.length)
                 if state is not None:
-                    self._report_rng.bit_generator.state = state["report_rng"]
-                    self._counts = {key: int(state["counts"][key]) for key in self._counts}
-                    store_state.load_state(self._store, state, self._continue_streams)
-                    self._counted_from = self._store.serial - int(state["uncounted"])
+                    self._load_state(state)
                 self._filled.notify_all()
 
     def _first_schema(self, step: Mapping[str, Any], worker: int) -> Schema:
@@ -325,23 +351,16 @@ class Replay:
                 self._schema = schema
             return self._schema
 
-    def _places(self, stepid: np.ndarray) -> tuple[list[Segment], dict[int, int]]:
-        """Where the rows of an update go, and the address of each row that is still there."""
-        rows, steps = stepid.shape[:2]
-        first, last = stepid[:, 0].tobytes(), stepid[:, -1].tobytes()
-        found: dict[int, int] = {}
-        for row in range(rows):
-            place = slice(row * STEPID_BYTES, (row + 1) * STEPID_BYTES)
-            address = self._store.address(first[place])
-            if address is None:
-                continue
-            if self._store.address(last[place]) not in (address + steps - 1, None):
-                raise SchemaError(f"Got step ids in row {row} that are not consecutive steps.")
-            found[row] = address
-        return self._store.locate(found.items(), steps), found
+    def _evict(self) -> None:
+        """Remove the oldest item, and what no other item reaches."""
+        address = self._items.popleft()
+        self._selector.remove(address)
+        stream = self._streams.retire(address, self.length)
+        if stream is not None:
+            self._selector.forget(stream.base)
 
     def _wait_for_item(self) -> None:
-        while not len(self._store.items):
+        while not len(self._items):
             if self._closed:
                 raise RuntimeError(f"Got a draw from the closed, empty {self.name}.")
             self._waiting += 1
@@ -351,9 +370,41 @@ class Replay:
                         "Sampling from the %s waits for data: there are %d steps of %d workers and "
                         "0 items; the first item needs %d steps of one worker.",
                         self.name,
-                        sum(stream.end for stream in self._store.streams.values()),
-                        len(self._store.writers),
+                        sum(stream.end for stream in self._streams.by_number.values()),
+                        len(self._streams.writers),
                         self.length,
                     )
             finally:
                 self._waiting -= 1
+
+    def _clear(self) -> None:
+        self._streams.clear()
+        self._items = FifoArray(np.int64)
+        self._online.clear()
+        self._selector.clear()
+
+    def _wanted(self, state: Mapping[str, Any] | None) -> Wanted:
+        """Which stored items to load: those of a state, or the newest."""
+        if state is None:
+            return Wanted(self.length, self.capacity)
+        tails = frozenset[str]()
+        if self._continue_streams:
+            tails = frozenset(tail for tail, _ in state["tails"].values())
+        first, stop = int(state["oldest_serial"]), int(state["serial"])
+        return Wanted(self.length, self.capacity, first, stop, tails)
+
+    def _load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore counts, online queue, writers and selector, after the items."""
+        self._report_rng.bit_generator.state = state["report_rng"]
+        self._counts = {key: int(state["counts"][key]) for key in self._counts}
+        streams = self._streams
+        streams.serial = max(streams.serial, int(state["serial"]))
+        self._counted_from = streams.serial - int(state["uncounted"])
+        self._online.load(state["queue"], self.length)
+        if self._continue_streams:
+            streams.resume(state["tails"])
+        for name, priorities in state.get("priorities", {}).items():
+            chunk = streams.chunks.get(bytes.fromhex(name))
+            if chunk is not None:
+                self._selector.prioritize(chunk.address, np.asarray(priorities))
+        load_selector(self._selector, state["selector"])

@@ -6,11 +6,14 @@ at an address; consecutive steps of a worker have consecutive addresses.
 """
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+LOGGER = logging.getLogger(__name__)
 
 
 class Selector(ABC):
@@ -120,7 +123,7 @@ class Fifo(Selector):
 
 
 class Uniform(Selector):
-    """Draws every present item with the same probability (spec row 5.3)."""
+    """Draws every present item with the same probability."""
 
     def extend(self, addresses: np.ndarray, length: int) -> None:
         """See base class."""
@@ -134,7 +137,7 @@ class Uniform(Selector):
 class Recency(Selector):
     """Draws an item of age 0, 1, 2, ... with probability proportional to (age + 1) ** -exponent.
 
-    The age of an item is the number of items inserted after it (spec row 5.5).
+    The age of an item is the number of items inserted after it.
     """
 
     def __init__(self, exponent: float = 1.0, seed: int = 0) -> None:
@@ -259,3 +262,16 @@ class Mixture(Selector):
             if selector.takes_priorities:
                 return selector.step_priorities(address, count)
         return None
+
+
+def load_selector(selector: Selector, state: Mapping[str, Any]) -> None:
+    """Restore what `Selector.save` returned; warn if it comes from a selector of another kind."""
+    if state["kind"] == selector.kind:
+        selector.load(state)
+    else:
+        LOGGER.warning(
+            "The replay was saved with selector %s and goes on with %s: its random numbers and "
+            "places start afresh, the items are the same.",
+            state["kind"],
+            selector.kind,
+        )

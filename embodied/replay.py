@@ -1,5 +1,8 @@
 """The replay, and a command that looks into its folders: `python -m embodied.replay inspect`."""
 
+import signal
+import sys
+
 from embodied.core.replay import Fifo as Fifo
 from embodied.core.replay import Limiter as Limiter
 from embodied.core.replay import MinSize as MinSize
@@ -10,3 +13,11 @@ from embodied.core.replay import Replay as Replay
 from embodied.core.replay import SamplesPerInsert as SamplesPerInsert
 from embodied.core.replay import Selector as Selector
 from embodied.core.replay import Uniform as Uniform
+
+if __name__ == "__main__":
+    from embodied.core.replay.inspect import main
+
+    if hasattr(signal, "SIGPIPE"):
+        # So that `... | head` ends quietly.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sys.exit(main())
