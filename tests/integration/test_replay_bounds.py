@@ -18,7 +18,7 @@ LENGTH, CAPACITY, CHUNK, WORKERS = 65, 2000, 256, 4
 MEMORY_SCRIPT = """
 import gc, json, pathlib, sys
 import numpy as np, psutil
-from embodied.core.replay import Replay
+from embodied.core.replay import Replay, Requirements
 
 folder, saves = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 replay = Replay(65, 2000, folder, chunksize=256, online=True)
@@ -43,11 +43,12 @@ data = replay.sample(400)
 state = replay.save()
 other = Replay(65, 2000, folder, chunksize=256)
 other.load(state)
+needed = Requirements(replay.schema.step_bytes, 65, 2000, 256, workers=4)
 print(json.dumps({"marks": marks, "ram": replay.stats()["ram_gb"] * 1024**3,
     "files": len(list(folder.iterdir())), "items": [len(replay), len(other)],
-    "requirements": replay.requirements(workers=4).ram_bytes,
+    "requirements": needed.ram_bytes,
     "disk": sum(path.stat().st_size for path in folder.iterdir()),
-    "disk_bytes": replay.requirements(workers=4).disk_bytes,
+    "disk_bytes": needed.disk_bytes,
     "same": bool((other.sample(400)["count"] % 50 >= 0).all())}))
 """
 

@@ -424,7 +424,7 @@ def test_requirements_hold():
     spaces = {key: Space(x.dtype, x.shape) for key, x in make_step(0).items()}
     need = Requirements.from_spaces(spaces, 5, 100, 8, workers=3)
     replay = filled(200, length=5, workers=3, capacity=100)
-    assert need == replay.requirements(workers=3)
+    assert need.step_bytes == replay.schema.step_bytes
     stored = replay.stats()["ram_gb"] * 1024**3
     assert 0.3 * need.ram_bytes < stored < need.ram_bytes
     least = sum(np.asarray(x).nbytes for x in make_step(0).values())
@@ -437,7 +437,6 @@ def test_requirements_hold():
     unlimited = Requirements.from_spaces(spaces, 5, None)
     assert unlimited.ram_bytes is None and "unlimited" in unlimited.summary()
     assert unlimited.problem(0, 0) is None
-    assert Replay(5).requirements() is None
 
 
 def test_bfloat16_and_indices_take_at_most_45_percent():

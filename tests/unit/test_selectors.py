@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from embodied.core.replay import Fifo, Mixture, Prioritized, Recency, Replay, Uniform
-from embodied.core.replay.fifo_array import FifoArray
 from embodied.core.replay.prioritized import SumTree
+from embodied.core.replay.selectors import FifoArray
 
 LENGTH = 3
 CAPACITY = 40
@@ -222,7 +222,8 @@ def test_sum_tree_errors():
 
 def test_fifo_array_against_a_list():
     rng = np.random.default_rng(0)
-    array, values, removed = FifoArray(np.int64, reserve=2), [], 0
+    array, values, removed = FifoArray(np.int64), [*range(250)], 0
+    array.extend(np.arange(250))  # Nearly full, so that it grows.
     for _ in range(2000):
         action = rng.integers(4)
         if action == 0 and values:
@@ -245,7 +246,7 @@ def test_fifo_array_against_a_list():
 
 
 def test_fifo_array_keeps_its_memory():
-    array = FifoArray(np.int64, reserve=16)
+    array = FifoArray(np.int64)
     before = len(array._data)
     for value in range(1000):
         array.append(value)

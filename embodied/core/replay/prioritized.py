@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.replay.fifo_array import FifoArray
-from embodied.core.replay.selectors import Selector
+from embodied.core.replay.selectors import FifoArray, Selector
 from embodied.core.replay.stream import POSITION_BITS, POSITION_MASK
 
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.replay.fifo_array import FifoArray
 from embodied.core.replay.folder import ReplayFolder, Snapshot, Wanted, common_schema, restore
-from embodied.core.replay.requirements import Requirements
 from embodied.core.replay.schema import STEPID_BYTES, Schema, SchemaError
-from embodied.core.replay.selectors import Selector, Uniform, load_selector
+from embodied.core.replay.selectors import FifoArray, Selector, Uniform, load_selector
 from embodied.core.replay.stream import Streams
 from embodied.core.replay.window import OnlineQueue, annotate, copy_windows, find_windows
 
@@ -122,8 +120,8 @@ class Replay:
         """
         schema = self._schema or self._first_schema(step, worker)
         packed, columns = schema.pack(step, worker)
-        length, items = self.length, self._items
         with self._lock:
+            length, items = self.length, self._items
             stream = self._streams.append(schema, packed, columns, worker)
             if stream is not None and stream.end >= length:
                 # The window that ends with this step is a new item.
@@ -134,7 +132,7 @@ class Replay:
                     self._online.push(address)
                 if items.stop - items.first > self._limit:
                     self._evict()
-            if self._waiting and len(self._items):
+            if self._waiting and len(items):
                 self._filled.notify_all()
         if stream is None:
             schema.check_finite(step, worker)
@@ -230,14 +228,6 @@ class Replay:
                 "replay_ratio": self.length * counts["samples"] / inserts if inserts else 0.0,
             }
 
-    def requirements(self, workers: int = 1) -> Requirements | None:
-        """What the replay will need when it is full, None before the first step."""
-        if self._schema is None:
-            return None
-        chunk_size = self._streams.chunk_size
-        step_bytes = self._schema.step_bytes
-        return Requirements(step_bytes, self.length, self.capacity, chunk_size, workers)
-
     def clear(self) -> None:
         """Forget all steps; files stay until the next save. Keys may be others afterwards."""
         with self._lock:
@@ -326,10 +316,8 @@ class Replay:
         folder = self._folder if directory is None else ReplayFolder(directory)
         with self._saving:
             stored = folder.scan() if folder is not None else []
-            schema = self._schema
-            if schema is None and state is not None and state["schema"]:
-                schema = Schema.from_json(state["schema"])
-            schema = common_schema(stored, schema)
+            saved = Schema.from_json(state["schema"]) if state and state["schema"] else None
+            schema = common_schema(stored, self._schema or saved)
             restored = [] if schema is None else restore(stored, schema, self._wanted(state))
             with self._filled:
                 self._clear()
@@ -387,11 +375,10 @@ class Replay:
         """Which stored items to load: those of a state, or the newest."""
         if state is None:
             return Wanted(self.length, self.capacity)
-        tails = frozenset[str]()
-        if self._continue_streams:
-            tails = frozenset(tail for tail, _ in state["tails"].values())
+        tails = state["tails"].values() if self._continue_streams else ()
+        keep_open = frozenset(tail for tail, _ in tails)
         first, stop = int(state["oldest_serial"]), int(state["serial"])
-        return Wanted(self.length, self.capacity, first, stop, tails)
+        return Wanted(self.length, self.capacity, first, stop, keep_open)
 
     def _load_state(self, state: Mapping[str, Any]) -> None:
         """Restore counts, online queue, writers and selector, after the items."""

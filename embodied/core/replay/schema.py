@@ -40,8 +40,10 @@ class Field(NamedTuple):
 
     @property
     def floating(self) -> bool:
-        """Whether values can be NaN."""
-        return is_float(self.dtype)
+        """Whether values can be NaN; also true for the types of ml_dtypes."""
+        if self.dtype.kind == "V":
+            return self.dtype.names is None and "float" in self.dtype.name
+        return self.dtype.kind == "f"
 
 
 class Schema:
@@ -125,10 +127,6 @@ class Schema:
         fields = sorted(self.fields)
         return {field.key: [field.dtype.name, list(field.shape)] for field in fields}
 
-    def field(self, key: str) -> Field | None:
-        """Return the field of a key, None if there is none."""
-        return next((field for field in self.fields if field.key == key), None)
-
     def pack(self, step: Mapping[str, Any], worker: int) -> tuple[bytes, Sequence[Any]]:
         """Check keys, dtypes and shapes of a step and pack it.
 
@@ -181,12 +179,12 @@ class Schema:
         Raises:
             SchemaError: If a key is unknown, or a dtype or shape differs.
         """
-        values = {}
+        values, fields = {}, {field.key: field for field in self.fields}
         for key, entry in entries.items():
-            value, field = np.asarray(entry), self.field(key)
-            if field is None:
-                keys = sorted(field.key for field in self.fields)
+            if key not in fields:
+                keys = sorted(fields)
                 raise SchemaError(f"Got an update of key '{key}', expected stored keys: {keys}.")
+            value, field = np.asarray(entry), fields[key]
             shape = (*leading, *field.shape)
             if value.dtype != field.dtype or value.shape != shape:
                 raise SchemaError(
@@ -215,7 +213,8 @@ class Schema:
         kinds = [f"u{size}" if size in (1, 2, 4, 8) else f"V{size}" for size in sizes]
         layout: Any = {"names": names, "formats": kinds, "offsets": offsets}
         layout["itemsize"] = self.record_bytes
-        return np.dtype(layout)
+        dtype: np.dtype = np.dtype(layout)
+        return dtype
 
     def _check_names(self, names: Iterable[str], worker: int) -> None:
         expected = {field.key for field in self.fields}
@@ -248,13 +247,6 @@ def dtype_of(name: str) -> np.dtype:
         return np.dtype(getattr(ml_dtypes, name, name))
     except TypeError:
         raise SchemaError(f"Got dtype name {name!r}, expected a numeric dtype.") from None
-
-
-def is_float(dtype: np.dtype) -> bool:
-    """Whether a dtype is a floating point type, those of ml_dtypes included."""
-    if dtype.kind == "f":
-        return True
-    return dtype.kind == "V" and dtype.names is None and "float" in dtype.name
 
 
 def has_nan(values: np.ndarray) -> bool:

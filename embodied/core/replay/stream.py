@@ -4,6 +4,7 @@ import datetime
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,14 @@ POSITION_BITS = 40
 POSITION_MASK = (1 << POSITION_BITS) - 1
 
 
+@dataclass(slots=True, eq=False)
 class Stream:
     """Steps of one worker, none missing in between, in chunks of equal size.
 
     Attributes:
-        number: Number of the stream; none is used twice.
+        base: Address of position 0, see `Streams`.
         worker: Index of the worker that wrote the steps.
         chunk_size: Steps per chunk.
-        base: Address of position 0, see `Streams`.
         chunks: Present chunks by position divided by chunk size. Old ones go first, so that there
             are no holes.
         tail: The newest chunk.
@@ -32,29 +33,14 @@ class Stream:
         skipped: Steps of the stream before position 0, which a save left behind.
     """
 
-    __slots__ = (
-        "base",
-        "chunk_size",
-        "chunks",
-        "end",
-        "first_start",
-        "number",
-        "skipped",
-        "tail",
-        "worker",
-    )
-
-    def __init__(self, number: int, worker: int, chunk_size: int) -> None:
-        """Create an empty stream."""
-        self.number = number
-        self.worker = worker
-        self.chunk_size = chunk_size
-        self.base = number << POSITION_BITS
-        self.chunks: dict[int, Chunk] = {}
-        self.tail: Chunk | None = None
-        self.first_start = 0
-        self.end = 0
-        self.skipped = 0
+    base: int
+    worker: int
+    chunk_size: int
+    chunks: dict[int, Chunk] = field(default_factory=dict)
+    tail: Chunk | None = None
+    first_start: int = 0
+    end: int = 0
+    skipped: int = 0
 
     def push(self, chunk: Chunk) -> None:
         """Link a chunk behind the newest one, which has to be full; its steps count as added."""
@@ -139,7 +125,7 @@ class Streams:
             return None
         for chunk in stream.chunks.values():
             del self.chunks[chunk.uuid]
-        del self.by_number[stream.number]
+        del self.by_number[address >> POSITION_BITS]
         return stream
 
     def adopt(self, restored: Sequence[Restored], length: int) -> np.ndarray:
@@ -241,8 +227,8 @@ class Streams:
                 stream.skipped = int(steps) - stream.end
 
     def _begin(self, worker: int, chunk_size: int) -> Stream:
-        stream = Stream(next(self._numbers), worker, chunk_size)
-        self.by_number[stream.number] = stream
+        number = next(self._numbers)
+        stream = self.by_number[number] = Stream(number << POSITION_BITS, worker, chunk_size)
         return stream
 
     def _new_chunk(self, schema: Schema, stream: Stream) -> Chunk:
