@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pathlib
 import signal
 import sys
@@ -15,73 +14,72 @@ if __name__ == "__main__":
     # From a checkout, its packages are found without being installed.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from dreamerv3.cli import command_line
-from dreamerv3.cli.next_steps import announced
-from dreamerv3.cli.run_folder import claimed
-from embodied.core.config import Config, ConfigError
-from embodied.envs.errors import EnvError
-from embodied.run.folder_lock import FolderInUseError
+from dreamerv3.cli import commands
+from embodied.core.config import ConfigError
+from embodied.core.program import run_program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run what a command line asks for.
+def main(argv: Sequence[str] | None = None) -> int | None:
+    """Run the command that a command line names, which is to train if it names none.
 
     Args:
       argv: Command line without the program's name; None for that of this process.
 
+    Returns:
+      The exit code; None for 0.
+
     Raises:
       SystemExit: With code 2 and one sentence on stderr if that cannot be done.
     """
+    try:
+        name, words = commands.split(sys.argv[1:] if argv is None else argv)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    return commands.COMMANDS[name].load()(words)
+
+
+def train(argv: Sequence[str]) -> None:
+    """Run the script that the option `script` names, by default training.
+
+    Args:
+      argv: Presets and options.
+
+    Raises:
+      SystemExit: With code 2 and one sentence on stderr if that cannot be done.
+    """
+    from dreamerv3.cli import command_line
+
     logging.basicConfig(format="%(levelname)s: %(message)s")
     config = command_line.resolve(argv)
     # Only a command line that makes sense has to wait for JAX.
+    from dreamerv3.cli import scripts
+    from dreamerv3.cli.next_steps import announced
+    from dreamerv3.cli.run_folder import claimed
+    from embodied.envs.errors import EnvError
     from embodied.jax.platform import (
         PlatformError,
         choose_platform,
         describe_platform,
         join_hosts,
     )
+    from embodied.run.folder_lock import FolderInUseError
 
     try:
         options = config.jax
         join_hosts(options.coordinator_address, config.replica, config.replicas)
         platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
         print(describe_platform(platform, options.platform), flush=True)
-        run(config)
+        with claimed(config), announced(config):
+            scripts.start(config)
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
 
 
-def run(config: Config) -> None:
-    """Claim the logdir and run the script."""
-    from dreamerv3.cli import scripts
-
-    with claimed(config), announced(config):
-        scripts.start(config)
-
-
 def program() -> None:
-    """Run `main` as the process that it is, for the console script.
-
-    After a signal, everything that has to be saved or closed has been, and the process ends without
-    taking the interpreter apart: native code that a signal has left in the middle of tracing a
-    function sometimes crashes then.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        main()
-        return
-    except KeyboardInterrupt:  # Where no run takes care of it.
-        print("Stopped.", flush=True)
-        code = 128 + signal.SIGINT
-    except SystemExit as error:
-        if not isinstance(error.code, int) or error.code <= 128:
-            raise
-        code = error.code
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    """Run `main` as the process that it is, for the console script."""
+    run_program(main)
 
 
 if __name__ == "__main__":

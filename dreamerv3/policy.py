@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dreamerv3.cli import factories, saved_run
+from dreamerv3.cli import factories, run_folder
 from dreamerv3.cli.command_line import OPEN_SECTIONS
 from dreamerv3.cli.presets import Presets
 from embodied.core.checkpoint import Checkpoint
@@ -131,9 +131,9 @@ def load_policy(path: str | os.PathLike[str], mode: str = "sample", **options: A
     """
     if mode not in ("sample", "deterministic"):
         raise ValueError(f"Got mode '{mode}', expected 'sample' or 'deterministic'.")
-    run = saved_run.find_run(os.fspath(path))
-    saved = saved_run.saved_options(run)
-    config, _ = saved_run.adopt(Presets.load().defaults, saved, OPEN_SECTIONS)
+    run = run_folder.find_run(os.fspath(path))
+    saved = run_folder.saved_options(run)
+    config, _ = run_folder.adopt(Presets.load().defaults, saved, OPEN_SECTIONS)
     config = config.update({**options, "random_agent": False})
     agent: Any = factories.make_acting_agent(config)
     _, states = Checkpoint(run).read(os.path.expanduser(path), ["agent"])

@@ -1,11 +1,20 @@
-"""What a config needs besides right types, checked before anything heavy is imported."""
+"""What a config needs besides right types, checked before anything heavy is imported.
+
+The values that an option may take are in `CHOICES`; `--help` and docs/config.md print them from
+here.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pathlib
+from collections.abc import Mapping, Sequence
 
-from embodied.core.config import Config, ConfigError, format_value
+from dreamerv3.cli.scripts import SCRIPTS
+from dreamerv3.cli.writers import MAKERS
+from embodied.core.config import Config, ConfigError, Value, convert, format_value
+from embodied.core.suggest import hint
 from embodied.core.writers.services import missing_package
 
 #: Smallest values of options for which smaller ones make no sense.
@@ -23,6 +32,90 @@ MINIMUM = {
     "run.envs": 1,
     "run.eval_envs": 1,
 }
+
+
+_NORMS = ("rms", "layer", "none")
+_NORMALIZERS = ("perc", "meanstd", "none")
+_RESIZE = ("pillow", "opencv")
+_ATARI_ACTIONS = ("all", "needed")
+_LIVES = ("unused", "discount", "reset")
+_POOLING = ("max", "mean")
+
+#: Values that an option may have, or entries if it is a list. Others may have any of their type.
+CHOICES: Mapping[str, Sequence[str]] = {
+    "script": tuple(SCRIPTS),
+    "logger.outputs": tuple(MAKERS),
+    "env.atari.actions": _ATARI_ACTIONS,
+    "env.atari.lives": _LIVES,
+    "env.atari.aggregate": _POOLING,
+    "env.atari.resize": _RESIZE,
+    "env.atari100k.actions": _ATARI_ACTIONS,
+    "env.atari100k.lives": _LIVES,
+    "env.atari100k.aggregate": _POOLING,
+    "env.atari100k.resize": _RESIZE,
+    "env.procgen.resize": _RESIZE,
+    "env.procgen.mode": ("easy", "hard", "extreme", "memory", "exploration"),
+    "env.dmlab.actions": ("popart", "impala"),
+    "env.dmlab.renderer": ("software", "hardware"),
+    "env.navix.view": (
+        "symbolic",
+        "symbolic_first_person",
+        "categorical",
+        "rgb",
+        "rgb_first_person",
+    ),
+    "replay.priosignal": ("model",),
+    "run.parallel": ("auto", "true", "false"),
+    "run.nonfinite": ("stop", "skip"),
+    "eval.mode": ("sample", "deterministic"),
+    "jax.platform": ("auto", "cpu", "cuda", "gpu", "tpu"),
+    "jax.compute_dtype": ("auto", "bfloat16", "float16", "float32"),
+    "agent.opt.schedule": ("const", "linear", "cosine"),
+    "agent.sampling": ("sample", "mode"),
+    "agent.norm_dtype": ("float32", "compute"),
+    "agent.imag_parts": ("auto", "steps", "whole"),
+    "agent.imag_start": ("model", "replay"),
+    "agent.dyn.typ": ("rssm",),
+    "agent.enc.typ": ("simple",),
+    "agent.dec.typ": ("simple",),
+    "agent.dyn.rssm.norm": _NORMS,
+    "agent.enc.simple.norm": _NORMS,
+    "agent.dec.simple.norm": _NORMS,
+    "agent.rewhead.norm": _NORMS,
+    "agent.conhead.norm": _NORMS,
+    "agent.policy.norm": _NORMS,
+    "agent.value.norm": _NORMS,
+    "agent.retnorm.impl": _NORMALIZERS,
+    "agent.valnorm.impl": _NORMALIZERS,
+    "agent.advnorm.impl": _NORMALIZERS,
+}
+
+
+def describe_choices(key: str) -> str:
+    """List the values that an option may have in a sentence, empty if they are not limited."""
+    start = "Any" if key == "logger.outputs" else "One"
+    return f"{start} of: {', '.join(CHOICES[key])}." if key in CHOICES else ""
+
+
+def check_choices(config: Config) -> Config:
+    """Check the options in `CHOICES`, and write their values the same way.
+
+    Capitals do not matter, and where `true` and `false` are choices, the other spellings of
+    booleans are too. The options of an agent that come from a file of the user's are its own.
+
+    Raises:
+      ConfigError: Naming the first wrong option, its value and those allowed.
+    """
+    changes: dict[str, Value] = {}
+    for key, allowed in CHOICES.items():
+        if key.startswith("agent.") and (config.agent_config or key not in config):
+            continue
+        value = config[key]
+        if isinstance(value, tuple):
+            changes[key] = tuple(_choose(key, str(entry), allowed) for entry in value)
+        else:
+            changes[key] = _choose(key, str(value), allowed)
+    return config.update(changes)
 
 
 def check(config: Config) -> None:
@@ -52,6 +145,11 @@ def check(config: Config) -> None:
     check_replay(config)
     check_script(config)
     check_devices(config)
+    if not config.agent_config and config.get("agent.repl_loss.slowtar"):
+        raise ConfigError(
+            "Option 'agent.repl_loss.slowtar' is True, but the critic loss on replayed steps takes "
+            "its targets from imagined returns, so that nothing reads it; leave it False."
+        )
 
 
 def check_script(config: Config) -> None:
@@ -191,3 +289,17 @@ def check_replay(config: Config) -> None:
             f"Option 'replay.prio.initial' takes a number or inf, got "
             f"'{config.replay.prio.initial}'."
         ) from None
+
+
+def _choose(key: str, value: str, allowed: Sequence[str]) -> str:
+    """Find the allowed value that was meant."""
+    known = {name.lower(): name for name in allowed}
+    if value.lower() not in known and {"true", "false"} <= known.keys():
+        with contextlib.suppress(ConfigError):
+            value = str(convert(key, value, True))
+    if value.lower() not in known:
+        raise ConfigError(
+            f"Option '{key}' cannot be '{value}'; it is one of {', '.join(allowed)}."
+            + hint(value, allowed)
+        )
+    return known[value.lower()]

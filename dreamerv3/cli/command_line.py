@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dreamerv3.cli import checks, help_text, saved_run
+from dreamerv3.cli import agents, checks, factories, help, run_folder
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config, ConfigError, Scalar, Value, convert
 from embodied.core.flags import Flag, FlagError, Flags, split_flags
@@ -19,7 +19,7 @@ from embodied.envs import registry
 from embodied.envs.errors import EnvError
 
 #: Flags that print something and exit; they take no value.
-COMMANDS = ("help", "list_configs", "list_tasks", "print_config")
+PRINTERS = ("help", "list_configs", "list_tasks", "print_config")
 
 #: Options of earlier versions of the algorithm's code and what they are called now.
 RENAMED = {
@@ -48,7 +48,7 @@ OPEN_SECTIONS = ("env.custom.", "env.gymnasium.", "env.gym.")
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class Resolved:
     """A command line that was understood.
 
     Attributes:
@@ -70,41 +70,41 @@ def resolve(argv: Sequence[str] | None = None) -> Config:
 
     Raises:
       SystemExit: With code 2 after a mistake, explained in one sentence on stderr; with code 0
-        after `--help` and the other flags of `COMMANDS`.
+        after `--help` and the other flags of `PRINTERS`.
     """
     try:
-        asked, rest = split_commands(sys.argv[1:] if argv is None else argv)
+        asked, rest = split_printers(sys.argv[1:] if argv is None else argv)
         printers: dict[str, Callable[[], str]] = {
-            "help": lambda: help_text.options(Presets.load()),
-            "list_configs": lambda: help_text.presets(Presets.load()),
+            "help": lambda: help.options(Presets.load()),
+            "list_configs": lambda: help.presets(Presets.load()),
             "list_tasks": registry.listing,
-            "print_config": lambda: help_text.resolved(command.config, command.sources),
+            "print_config": lambda: help.resolved(resolved.config, resolved.sources),
         }
         if "print_config" in asked or not asked:
-            command = parse(rest, dry="print_config" in asked)
-            for note in command.notes:
+            resolved = parse(rest, dry="print_config" in asked)
+            for note in resolved.notes:
                 print(f"note: {note}", file=sys.stderr)
     except (ConfigError, EnvError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    for name in COMMANDS:
+    for name in PRINTERS:
         if name in asked:
             print(printers[name]())
     if asked:
         raise SystemExit(0)
-    return command.config
+    return resolved.config
 
 
-def split_commands(argv: Sequence[str]) -> tuple[set[str], list[str]]:
-    """Separate the flags of `COMMANDS` from those that set options.
+def split_printers(argv: Sequence[str]) -> tuple[set[str], list[str]]:
+    """Separate the flags of `PRINTERS` from those that set options.
 
     Raises:
-      FlagError: On a command with a value.
+      FlagError: On one with a value.
     """
     asked: set[str] = set()
     rest: list[str] = []
     for flag in split_flags(["--help" if token == "-h" else token for token in argv]):
-        if flag.name not in COMMANDS:
+        if flag.name not in PRINTERS:
             rest += flag.tokens
         elif flag.values:
             raise FlagError(f"--{flag.name} takes no value, got '{flag.values[0]}'.")
@@ -113,7 +113,7 @@ def split_commands(argv: Sequence[str]) -> tuple[set[str], list[str]]:
     return asked, rest
 
 
-def parse(argv: Sequence[str], dry: bool = False) -> Command:
+def parse(argv: Sequence[str], dry: bool = False) -> Resolved:
     """Resolve and check a command line of presets and options.
 
     Args:
@@ -132,12 +132,19 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
     values, sources, notes = stack(presets, names)
     if _last(flags, "script") == "eval_only":
         flags, run = evaluated_run(flags)
-        saved = saved_run.saved_options(run) if run else {}
-        base, unknown = saved_run.adopt(base, saved, OPEN_SECTIONS)
+        saved = run_folder.saved_options(run) if run else {}
+        base, unknown = run_folder.adopt(base, saved, OPEN_SECTIONS)
         notes += [f"Option '{key}' of {run} does not exist any more." for key in unknown]
         saved = {key: value for key, value in saved.items() if key not in values}
         sources |= dict.fromkeys(saved.keys() & base.flat.keys(), f"{run}")
-    config = base.update(values)
+    if agent_file := _agent_file(flags):
+        own = agents.read_options(agent_file, factories.given_options(base))
+        base = agents.replace_options(base, own)
+        sources |= {key: agent_file for key in own if key not in values}
+    if dropped := [key for key in values if key not in base]:
+        shown = ", ".join([*dropped[:3], *(["..."] if len(dropped) > 3 else [])])
+        notes.append(f"This agent lacks {len(dropped)} options that presets set ({shown}).")
+    config = base.update({key: value for key, value in values.items() if key not in dropped})
     for flag in flags:
         if flag.name in RENAMED:
             raise ConfigError(f"Option '{flag.name}' is now called '{RENAMED[flag.name]}'.")
@@ -145,16 +152,9 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
     changed = Flags(config).assignments([token for flag in flags for token in flag.tokens])
     config = config.update(changed)
     sources |= dict.fromkeys(changed, "flag")
-    length = config.consec_train * config.batch_length // config.consec_report
-    if config.report_length > length > 0 and sources["report_length"] != "flag":
-        config = config.update(report_length=length)
-        sources["report_length"] = "limit by batch_length"
-        notes.append(f"report_length is cut to {length}, all that a stored sequence has.")
-    logdir = expand(config.logdir)
-    if config.replica and config.jax.coordinator_address:
-        logdir = os.path.join(logdir, f"replica{config.replica}")
-    config = config.update(logdir=logdir)
-    config = presets.check_choices(config)
+    config = config.update(agent_config=agent_file or config.agent_config)
+    config = fill_in(config, sources, notes)
+    config = checks.check_choices(config)
     checks.check(config)
     try:
         registry.check_task(config.task)
@@ -162,7 +162,10 @@ def parse(argv: Sequence[str], dry: bool = False) -> Command:
         if not dry or sources["task"] == "flag":
             raise
         notes.append(str(error))
-    return Command(config, sources, notes)
+    if config.agent_class != agents.DEFAULT and not config.random_agent:
+        agents.load(config.agent_class)
+    sources = {key: sources.get(key, "default") for key in config.flat}
+    return Resolved(config, sources, notes)
 
 
 def stack(
@@ -228,13 +231,32 @@ def evaluated_run(flags: Sequence[Flag]) -> tuple[list[Flag], pathlib.Path | Non
             "The script eval_only needs an agent: set --run.from_checkpoint to the folder of a "
             "run, its 'ckpt' folder or one checkpoint."
         )
-    run = saved_run.find_run(source)
+    run = run_folder.find_run(source)
     if source == logdir or not logdir:
         logdir = str(run / "eval" / "{timestamp}")
     kept = [flag for flag in flags if flag.name not in ("run.from_checkpoint", "logdir")]
     source = os.path.abspath(os.path.expanduser(source))
     tokens = [f"--run.from_checkpoint={source}", f"--logdir={logdir}"]
     return [*kept, *split_flags(tokens)], run
+
+
+def fill_in(config: Config, sources: dict[str, str], notes: list[str]) -> Config:
+    """Complete the options that follow from others: the length of reports, and the logdir.
+
+    Args:
+      config: The options so far.
+      sources: Where their values come from; changed in place.
+      notes: Sentences for the user; changed in place.
+    """
+    length = config.consec_train * config.batch_length // config.consec_report
+    if config.report_length > length > 0 and sources["report_length"] != "flag":
+        config = config.update(report_length=length)
+        sources["report_length"] = "limit by batch_length"
+        notes.append(f"report_length is cut to {length}, all that a stored sequence has.")
+    logdir = expand(config.logdir)
+    if config.replica and config.jax.coordinator_address:
+        logdir = os.path.join(logdir, f"replica{config.replica}")
+    return config.update(logdir=logdir)
 
 
 def declare_arguments(config: Config, flags: Sequence[Flag]) -> Config:
@@ -260,6 +282,12 @@ def _last(flags: Sequence[Flag], name: str) -> str:
     """The last value that flags give to an option as a text, empty for none."""
     values = [flag.values[-1] for flag in flags if flag.name == name and flag.values]
     return values[-1] if values else ""
+
+
+def _agent_file(flags: Sequence[Flag]) -> str:
+    """The absolute path of the file that flags name for the options of the agent, if any."""
+    name = _last(flags, "agent_config")
+    return os.path.abspath(os.path.expanduser(name)) if name else ""
 
 
 def _preset_names(flags: Sequence[Flag]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks whether a machine can run an experiment: `python -m dreamerv3.doctor --configs atari`.
+"""Checks whether a machine can run an experiment: `dreamerv3 doctor --configs atari`.
 
 Takes the command line of the program itself and looks at everything that it would need: versions,
 devices, OpenGL, environment suites, memory and disk. Every problem is printed with its fix.
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import psutil
 
-from dreamerv3.cli import command_line, factories
+from dreamerv3.cli import agents, command_line, factories
 from embodied.core.config import Config
 from embodied.core.replay.requirements import Requirements
 from embodied.core.space import Space
@@ -196,10 +196,7 @@ def _agent_needs(config: Config) -> tuple[dict[str, Space], int]:
     obs_space, act_space = factories.make_spaces(config)
     if config.random_agent:
         return {**obs_space, **act_space}, 0
-    from dreamerv3.agent import Dreamer
-    from embodied.jax.param_shapes import param_shapes
-
-    options = factories.agent_config(config)
-    shapes = param_shapes(Dreamer, obs_space, act_space, options)
-    stored = Dreamer(obs_space, act_space, options).ext_space
-    return {**obs_space, **act_space, **stored}, 4 * sum(map(math.prod, shapes.values()))
+    make, options = agents.load(config.agent_class).make, factories.agent_config(config)
+    stored = make(obs_space, act_space, options).ext_space
+    sizes = map(math.prod, factories.agent_shapes(config).values())
+    return {**obs_space, **act_space, **stored}, 4 * sum(sizes)

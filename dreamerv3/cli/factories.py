@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from dreamerv3.cli import agents
 from dreamerv3.cli.writers import make_outputs
 from embodied.core.config import Config
 from embodied.core.counter import Counter
@@ -151,11 +152,13 @@ def make_agent(config: Config, policy_batch: int = 0) -> Agent:
     obs_space, act_space = make_spaces(config)
     if config.random_agent:
         return RandomAgent(obs_space, act_space, config.seed)
-    from dreamerv3.agent import Dreamer
+    agent_class = agents.load(config.agent_class)
+    options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
+    if agent_class.acts_itself:
+        return agent_class.make(obs_space, act_space, options)
     from embodied.jax.agent import JaxAgent
 
-    options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
-    return JaxAgent(Dreamer, obs_space, act_space, options)
+    return JaxAgent(agent_class.make, obs_space, act_space, options)
 
 
 def make_acting_agent(config: Config) -> Agent:
@@ -165,19 +168,26 @@ def make_acting_agent(config: Config) -> Agent:
     Arguments and errors are those of `make_agent`.
     """
     obs_space, act_space = make_spaces(config)
-    from dreamerv3.agent import Dreamer
-    from embodied.jax.actor import ActingAgent
+    agent_class, options = agents.load(config.agent_class), agent_config(config)
+    if agent_class.acts_itself:
+        agent = agent_class.make(obs_space, act_space, options)
+    else:
+        from embodied.jax.actor import ActingAgent
 
-    agent = ActingAgent(Dreamer, obs_space, act_space, agent_config(config))
+        agent = ActingAgent(agent_class.make, obs_space, act_space, options)
     if config.random_agent:
         return RandomAgent(obs_space, act_space, config.seed, agent.ext_space)
     return agent
 
 
 def agent_config(config: Config) -> Config:
-    """Gather the options that the agent reads."""
-    options = {
-        **config.agent,
+    """Gather the options that an agent reads: its own, and those that every agent is given."""
+    return Config({**config.get("agent", {}), **given_options(config)})
+
+
+def given_options(config: Config) -> dict[str, Any]:
+    """Options that every agent is given besides its own, which cannot have these names."""
+    return {
         **{key: config[key] for key in SHARED},
         "priosignal": config.replay.priosignal if config.replay.fracs.priority else "none",
         "jax": config.jax,
@@ -186,7 +196,23 @@ def agent_config(config: Config) -> Config:
         "deterministic": config.run.deterministic,
         "nonfinite": config.run.nonfinite,
     }
-    return Config(options)
+
+
+def agent_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Shapes of all state of a model by path, without computing anything.
+
+    Returns:
+      Nothing for an agent that is not compiled from a model.
+
+    Raises:
+      EnvError: If the task cannot be made.
+    """
+    agent_class = agents.load(config.agent_class)
+    if agent_class.acts_itself:
+        return {}
+    from embodied.jax.param_shapes import param_shapes
+
+    return param_shapes(agent_class.make, *make_spaces(config), agent_config(config))
 
 
 def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:

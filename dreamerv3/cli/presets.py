@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.resources
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import ruamel.yaml
 
-from embodied.core.config import Config, ConfigError, Value, convert
+from embodied.core.config import Config, ConfigError, Value
 from embodied.core.suggest import hint
-
-_CHOICES = re.compile(r"(?:One|Any) of: (?P<names>[\w, ]+)\.$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,29 +61,6 @@ class Presets:
             )
         return self.defaults.resolve(self.blocks[name])
 
-    def choices(self, key: str) -> tuple[str, ...]:
-        """List the values that an option can have, or its entries if it is a list; () for any."""
-        found = _CHOICES.search(self.options.get(key, ""))
-        return tuple(name.strip() for name in found["names"].split(",")) if found else ()
-
-    def check_choices(self, config: Config) -> Config:
-        """Check the options whose comment limits their values, and write these the same way.
-
-        Capitals do not matter, and where `true` and `false` are choices, the other spellings of
-        booleans are too.
-
-        Raises:
-          ConfigError: Naming the first wrong option, its value and those allowed.
-        """
-        changes: dict[str, Value] = {}
-        for key, value in config.flat.items():
-            allowed = self.choices(key)
-            if allowed and isinstance(value, tuple):
-                changes[key] = tuple(_choose(key, str(entry), allowed) for entry in value)
-            elif allowed:
-                changes[key] = _choose(key, str(value), allowed)
-        return config.update(changes)
-
 
 def find() -> pathlib.Path:
     """Locate configs.yaml, which is inside an installed package but above it in a checkout."""
@@ -95,20 +69,6 @@ def find() -> pathlib.Path:
         if path.is_file():
             return path
     raise ConfigError(f"configs.yaml is neither in {package} nor above it; reinstall the package.")
-
-
-def _choose(key: str, value: str, allowed: Sequence[str]) -> str:
-    """Find the allowed value that was meant."""
-    known = {name.lower(): name for name in allowed}
-    if value.lower() not in known and {"true", "false"} <= known.keys():
-        with contextlib.suppress(ConfigError):
-            value = str(convert(key, value, True))
-    if value.lower() not in known:
-        raise ConfigError(
-            f"Option '{key}' cannot be '{value}'; it is one of {', '.join(allowed)}."
-            + hint(value, allowed)
-        )
-    return known[value.lower()]
 
 
 def _comments(node: Any, prefix: str = "") -> dict[str, str]:

@@ -1,21 +1,30 @@
-"""Takes a folder for a run, unless another run is in it."""
+"""The folder of a run: taken for a new start, or found again with the options that are in it.
+
+What is needed to repeat a run is there: its options in `config.yaml`, those of earlier starts
+beside it, and the versions of every start in `starts.jsonl`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import pathlib
+import platform
 import re
+import socket
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dreamerv3.cli import agents, factories
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config, ConfigError, Value, format_value
-from embodied.core.snapshot import Snapshot
+from embodied.core.snapshot import MANIFEST, Snapshot, package_versions
 from embodied.envs import registry
 from embodied.run.folder_lock import FolderLock
-from embodied.run.provenance import append_start
 
 CONFIG = "config.yaml"
 SHOWN_OPTIONS = 30
@@ -26,8 +35,14 @@ SHOWN_PARAMS = 5
 CHANGEABLE = re.compile(
     r"logdir|method|script|replicas?|clock_addr|clock_port|ipv6|report_length|consec_report"
     r"|(logger|eval|jax)\..*|run\.(?!train_ratio$).*|replay\.(size|chunksize|prefetch)"
-    r"|agent\.report(_gradnorms)?"
+    r"|agent_config|agent\.report(_gradnorms)?"
 )
+
+#: Options that belong to a run itself and not to the agent that it has made.
+_OWN = (
+    "logdir", "script", "replica", "replicas", "jax.coordinator_address",
+    "run.from_checkpoint", "run.from_checkpoint_regex",
+)  # fmt: skip
 
 Changes = dict[str, tuple[Value, Value]]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -78,11 +93,12 @@ def check_continues(config: Config) -> None:
         check_source(config)
     if snapshot is None or not (folder / CONFIG).is_file():
         return
-    changed = changes(Config.load(folder / CONFIG), config)
+    before = Config({"agent_class": agents.DEFAULT, **Config.load(folder / CONFIG)})
+    changed = changes(before, config)
     barring = {key: change for key, change in changed.items() if not _changeable(key, config)}
     if barring:
         there = {} if config.random_agent else _saved_shapes(snapshot)
-        here = _shapes(config) if there else {}
+        here = factories.agent_shapes(config) if there else {}
         raise ConfigError(refusal(folder, barring, there, here))
     if changed := {key: change for key, change in changed.items() if key != "logdir"}:
         print(f"Continuing with other options (before -> now):\n{_list_changes(changed)}")
@@ -101,11 +117,11 @@ def check_source(config: Config) -> None:
             f"Got run.from_checkpoint '{source}', expected a folder with a complete checkpoint: "
             "that of a run, its 'ckpt' folder or one checkpoint in it."
         )
-    if config.random_agent:
+    if config.random_agent or agents.load(config.agent_class).acts_itself:
         return
     there, here = (
         {path: shape for path, shape in shapes.items() if re.search(pattern, path)}
-        for shapes in (_saved_shapes(snapshot), _shapes(config))
+        for shapes in (_saved_shapes(snapshot), factories.agent_shapes(config))
     )
     different = _differing(there, here)
     if different or not there:
@@ -164,6 +180,90 @@ def keep_earlier(folder: pathlib.Path, config: Config) -> None:
     path.rename(next(name for name in names if not name.exists()))
 
 
+def find_run(path: str) -> pathlib.Path:
+    """Locate the folder of a run from that folder, its `ckpt` folder or one checkpoint.
+
+    Returns:
+      The folder that has a config, or the given one if none has.
+
+    Raises:
+      ConfigError: If there is no checkpoint.
+    """
+    place = pathlib.Path(path).expanduser().absolute()
+    if not any(any(place.glob(f"{prefix}{MANIFEST}")) for prefix in ("", "*/", "ckpt/*/")):
+        raise ConfigError(
+            f"'{path}' has no checkpoint; give the folder of a run, its 'ckpt' folder or one "
+            "checkpoint in it."
+        )
+    for folder in (place, place.parent, place.parent.parent):
+        if (folder / CONFIG).is_file():
+            return folder
+    return place
+
+
+def saved_options(folder: pathlib.Path) -> dict[str, Value]:
+    """Read the options of a run, by dotted name; none if its config is not there."""
+    options: dict[str, Value] = {}
+    with contextlib.suppress(FileNotFoundError):
+        options = Config.load(folder / CONFIG).flat
+    return {key: value for key, value in options.items() if key not in _OWN}
+
+
+def adopt(
+    defaults: Config, options: Mapping[str, Value], open_sections: tuple[str, ...]
+) -> tuple[Config, list[str]]:
+    """Put the options of a run over the defaults.
+
+    Args:
+      defaults: All options that exist.
+      options: Options of the run. Those of an agent that has a file of its own replace the section
+        `agent`.
+      open_sections: Sections that may have more options than the defaults.
+
+    Returns:
+      The config, and the options that no longer exist.
+    """
+    if options.get("agent_config"):
+        own = {key: value for key, value in options.items() if key.startswith("agent.")}
+        defaults = agents.replace_options(defaults, own)
+    more = {k: v for k, v in options.items() if k not in defaults and k.startswith(open_sections)}
+    config = Config({**defaults.flat, **more}) if more else defaults
+    unknown = sorted(options.keys() - config.flat.keys())
+    known = {key: value for key, value in options.items() if key in config.flat}
+    return config.update(known), unknown
+
+
+def append_start(
+    folder: pathlib.Path, command: Sequence[str], seed: int, source: pathlib.Path
+) -> None:
+    """Append a line of JSON about this start of a run to `starts.jsonl` in its folder.
+
+    Args:
+      folder: The folder of the run.
+      command: The command line.
+      seed: Seed of the run.
+      source: A folder of the program, whose revision is noted if it is in a git repository.
+    """
+    line = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": list(command),
+        "seed": seed,
+        "versions": package_versions(),
+        "revision": revision(source),
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+    }
+    with (folder / "starts.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def revision(folder: pathlib.Path) -> str:
+    """Commit that the files of a folder are from, followed by `+` if they differ; '' if unknown."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
+    return commit + "+" if commit and changed else commit
+
+
 def _changeable(key: str, config: Config) -> bool:
     suite = registry.suite_of(config.task)
     foreign = key.startswith("env.") and not key.startswith(f"env.{suite}.")
@@ -178,14 +278,6 @@ def _saved_shapes(snapshot: Snapshot) -> Shapes:
         for array in arrays
         if array["path"].startswith(prefix)
     }
-
-
-def _shapes(config: Config) -> Shapes:
-    from dreamerv3.agent import Dreamer
-    from dreamerv3.cli import factories
-    from embodied.jax.param_shapes import param_shapes
-
-    return param_shapes(Dreamer, *factories.make_spaces(config), factories.agent_config(config))
 
 
 def _differing(there: Shapes, here: Shapes) -> list[str]:
@@ -211,3 +303,12 @@ def _list_changes(changed: Changes) -> str:
 
 def _shape(shapes: Shapes, path: str) -> Any:
     return list(shapes[path]) if path in shapes else "nothing"
+
+
+def _git(folder: pathlib.Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.interfaces import Env
+from embodied.core.program import run_program
 from embodied.core.space import Space
 from embodied.envs import registry
 from embodied.envs.errors import EnvError
@@ -270,4 +271,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from dreamerv3.cli import checks, command_line
+from dreamerv3.cli import checks, command_line, commands
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import ConfigError
 from embodied.envs.errors import UnknownTask
@@ -159,8 +159,18 @@ def test_report_length_follows_a_short_batch_length():
         ("--replay.prio.initial banana", "'replay.prio.initial'", ["'banana'"]),
         ("--run.envs 0", "'run.envs'", ["at least 1"]),
         ("--replica 1", "'replica'", ["below 'replicas'"]),
-        ("train", "'train'", ["--name value"]),
         ("--help me", "--help", ["no value"]),
+        ("--agent.repl_loss.slowtar True", "'agent.repl_loss.slowtar'", ["nothing reads it"]),
+        ("--agent_class dreamerv3", "'dreamerv3'", ["package.module:Class"]),
+        ("--agent_class dreamer.agent:Dreamer", "'dreamer'", ["no module"]),
+        ("--agent_class embodied:Agnt", "'Agnt'", ["no class"]),
+        ("--agent_class pathlib:Path", "'pathlib:Path'", ["init_policy", "docs/agents.md"]),
+        (
+            "--agent_class embodied.core.interfaces:Agent",
+            "embodied.Agent",
+            ["policy, report, save"],
+        ),
+        ("--agent_config nothing.yaml", "nothing.yaml", ["No such file"]),
     ],
 )
 def test_mistakes(capsys, line, offender, suggestions):
@@ -178,8 +188,13 @@ def test_renamed_options_exist():
     assert set(checks.MINIMUM) <= set(options)
 
 
-def test_help_lists_every_option(capsys):
+def test_help_lists_every_command_option_and_choice(capsys):
     text = prints(capsys, "--help")
+    for name, command in commands.COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(command.about)}$", text, re.MULTILINE)
+    words = " ".join(text.split())
+    assert "state come from. One of: model, replay." in words
+    assert "their name. Any of: jsonl, scope, tensorboard" in words
     for key in parse("").config.flat:
         assert re.search(rf"^  --{re.escape(key)} \S", text, re.MULTILINE), key
     assert re.search(r"--agent\.imag_length 15 +Imagined steps\.", text)
@@ -230,3 +245,55 @@ def test_notes_are_printed(capsys):
     config = command_line.resolve(["--configs", "size12m", "dmc_proprio"])
     assert config.agent.dyn.rssm.deter == 2048
     assert "note: " in capsys.readouterr().err
+
+
+def test_commands_are_the_first_word():
+    assert commands.split(["doctor", "--help"]) == ("doctor", ["--help"])
+    assert commands.split(["train", "--seed", "1"]) == commands.split(["--seed", "1"])
+    assert commands.split([]) == ("train", [])
+    with pytest.raises(ConfigError, match=r"'plto'.*'plot'.*train, plot, table"):
+        commands.split(["plto"])
+
+
+@pytest.fixture
+def options(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text("lr: 0.1\nenc: {simple: {units: 5}}\n")
+    return path
+
+
+def test_options_of_an_agent_of_ones_own(options):
+    command = parse(f"--configs size1m --agent_config {options} --agent.lr 1")
+    config, sources = command.config, command.sources
+    # The preset sets the one option that is there, too.
+    assert config.agent == {"lr": 1.0, "enc.simple.units": 64}
+    assert type(config.agent.lr) is float
+    assert config.agent_config == str(options)
+    assert list(sources) == list(config.flat)
+    assert sources["agent.lr"] == "flag"
+    assert sources["agent.enc.simple.units"] == "preset size1m"
+    assert parse(f"--agent_config {options}").sources["agent.lr"] == str(options)
+    assert len(command.notes) == 1
+    assert "lacks" in command.notes[0] and "agent.dyn.rssm.deter" in command.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("lr: [", "is no YAML (line "),
+        ("lr: 1\nlr: 2", "is no YAML"),
+        ("3", "does not hold options"),
+        ("lr:", "NoneType"),
+        ("seed: 3\njax: 1", "has jax, seed"),
+        ("a: \x00", "is no YAML"),
+    ],
+)
+def test_bad_options_of_an_agent(capsys, options, content, problem):
+    options.write_text(content)
+    assert problem in fails(capsys, f"--agent_config {options}")
+
+
+def test_agent_module_that_fails(capsys, tmp_path, monkeypatch):
+    (tmp_path / "failing_agent.py").write_text("raise ValueError('one\\ntwo')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "(ValueError: one two)" in fails(capsys, "--agent_class failing_agent:Agent")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dreamerv3.cli import config_reference
+from dreamerv3.cli import help as help_texts
 from dreamerv3.cli.presets import Presets
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -18,13 +18,13 @@ def presets():
 
 
 def test_config_reference_is_up_to_date(presets):
-    text = config_reference.PATH.read_text(encoding="utf-8")
-    if text != config_reference.markdown(presets):
-        pytest.fail("docs/config.md is out of date: run python -m dreamerv3.cli.config_reference")
+    text = help_texts.PATH.read_text(encoding="utf-8")
+    if text != help_texts.markdown(presets):
+        pytest.fail("docs/config.md is out of date: run python -m dreamerv3.cli.help")
 
 
 def test_config_reference_has_every_option_and_preset(presets):
-    text = config_reference.markdown(presets)
+    text = help_texts.markdown(presets)
     for name in (*presets.defaults.flat, *presets.blocks):
         assert text.count(f"| `{name}` |") == 1, name
 

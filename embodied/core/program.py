@@ -1,0 +1,57 @@
+"""Runs a function as the program that a shell has started."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+
+def run_program(main: Callable[[], int | None]) -> None:
+    """Run `main` as the process that it is, and end with what it returns as exit code.
+
+    If the reader of the output leaves, as in `... | head`, the process ends without a traceback,
+    with the code of a program that SIGPIPE ends. After a signal, everything that has to
+    be saved or closed has been, and the process ends without taking the interpreter apart: native
+    code that a signal has left in the middle of tracing a function sometimes crashes then.
+
+    Args:
+      main: The program; returns an exit code, or None for 0.
+
+    Raises:
+      SystemExit: With the exit code.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        try:
+            code: int | str | None = main()
+        finally:
+            sys.stdout.flush()  # Here instead of at the exit, where an error cannot be caught.
+    except KeyboardInterrupt:  # Where no run takes care of it.
+        print("Stopped.", flush=True)
+        code = 128 + signal.SIGINT
+    except BrokenPipeError:
+        if not (_reader_left(sys.stdout) or _reader_left(sys.stderr)):
+            raise
+        os._exit(128 + signal.SIGPIPE)
+    except SystemExit as error:
+        code = error.code
+    if isinstance(code, int) and code > 128:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    if code:
+        raise SystemExit(code)
+
+
+def _reader_left(stream: TextIO) -> bool:
+    """Whether a stream is a pipe that nobody reads any more."""
+    poll = select.poll()
+    try:
+        poll.register(stream, 0)
+    except (OSError, ValueError):
+        return False
+    return any(event & select.POLLERR for _, event in poll.poll(0))
