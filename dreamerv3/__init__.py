@@ -1,7 +1,7 @@
 """The DreamerV3 agent and its command line.
 
-`main.py` runs experiments, `scripts.py` are the loops that it can run, `factories.py` builds their
-parts from a config, `agent.py` is the agent. `dreamerv3.load_policy` loads a trained one.
+`main.py` runs experiments, `agent.py` is the agent, and `cli` the command line with what it makes
+of a config. `dreamerv3.load_policy` loads a trained agent.
 """
 
 from typing import Any
