@@ -14,8 +14,8 @@ from figures import report
 from train_step import OBS, Benchmark
 
 from embodied.core.config import Config
-from embodied.jax.actor import Actor
 from embodied.jax.compiled import Compiler
+from embodied.jax.compiled_policy import CompiledPolicy
 from embodied.jax.platform import choose_platform
 from embodied.jax.sharding import DeviceMesh
 
@@ -27,17 +27,17 @@ def milliseconds(bench: Benchmark, envs: int) -> float:
     """Time one call for a number of environments."""
     options = Config({"jit": True, "debug": False})
     platform = jax.default_backend()
-    mesh, compiled = DeviceMesh(jax.devices()[:1]), Compiler(options, platform)
-    actor = Actor(bench.model, OBS, mesh, compiled, 0, threading.Lock())
-    actor.params = bench.params
+    mesh, compiler = DeviceMesh(jax.devices()[:1]), Compiler(options, platform)
+    policy = CompiledPolicy(bench.model, OBS, mesh, compiler, 0, threading.Lock())
+    policy.params = bench.params
     rng = np.random.default_rng(0)
     obs = {k: rng.normal(size=(envs, *s.shape)).astype(s.dtype) for k, s in OBS.items()}
     obs.update({key: np.zeros(envs, bool) for key in ("is_first", "is_last", "is_terminal")})
-    state = [actor.initial(envs)]
+    state = [policy.initial(envs)]
 
     def call() -> Any:
         for _ in range(CALLS):
-            state[0], action, _ = actor(state[0], obs, "train")
+            state[0], action, _ = policy(state[0], obs, "train")
         return action
 
     return yardstick.device_milliseconds(call) / CALLS

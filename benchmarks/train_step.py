@@ -23,8 +23,7 @@ from dreamerv3.imagination import imagination_losses, imagine
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
-from embodied.jax.allocator import keep_free_memory
-from embodied.jax.platform import choose_platform
+from embodied.jax.platform import choose_platform, keep_free_memory
 
 FLAGS = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
 OBS = {

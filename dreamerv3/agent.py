@@ -1,6 +1,6 @@
 """The DreamerV3 agent: how it acts, learns and shows what it believes.
 
-`Dreamer` is the model that `embodied.jax.agent.JaxAgent` compiles. The loss is assembled in
+`Dreamer` is the model that `embodied.jax.jax_agent.JaxAgent` compiles. The loss is assembled in
 `Dreamer.loss` from the world model (`encoder.py`, `rssm.py`, `decoder.py`) and the actor-critic
 (`imagination.py`, `losses.py`); the video of the report is drawn in `report.py`.
 Shapes: B batch, T trained steps, K imagination starts per row.
@@ -26,6 +26,7 @@ from embodied.jax import layers as nn
 from embodied.jax import nj
 from embodied.jax.distributions import Distribution
 from embodied.jax.heads import MLPHead
+from embodied.jax.model import Model
 from embodied.jax.normalize import Normalize
 from embodied.jax.optimizer import Optimizer
 from embodied.jax.platform import default_platform
@@ -47,7 +48,7 @@ def mode(dist: Distribution) -> jax.Array:
     return dist.pred()
 
 
-class Dreamer:
+class Dreamer(Model):
     """World model, actor and critic, learned together from replayed sequences.
 
     The parameter paths are those of the public code: modules ``enc dyn dec rew con pol val

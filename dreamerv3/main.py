@@ -59,17 +59,16 @@ def train(argv: Sequence[str]) -> None:
     from embodied.envs.errors import EnvError
     from embodied.jax.platform import (
         PlatformError,
-        choose_platform,
         describe_platform,
         join_hosts,
+        prepare_process,
     )
     from embodied.run.folder_lock import FolderInUseError
 
     try:
-        options = config.jax
-        join_hosts(options.coordinator_address, config.replica, config.replicas)
-        platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
-        print(describe_platform(platform, options.platform), flush=True)
+        join_hosts(config.jax.coordinator_address, config.replica, config.replicas)
+        platform = prepare_process(config.jax)
+        print(describe_platform(platform.name, config.jax.platform), flush=True)
         with claimed(config), announced(config):
             scripts.start(config)
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:

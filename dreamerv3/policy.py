@@ -17,7 +17,7 @@ from embodied.core.interfaces import Env
 from embodied.core.space import Space
 
 if TYPE_CHECKING:
-    from embodied.jax.actor import ActingAgent
+    from embodied.jax.inference_agent import InferenceAgent
 
 #: Observations that the policy does not read; they may be left out.
 UNREAD = ("reward", "is_last", "is_terminal")
@@ -36,7 +36,7 @@ class Policy:
       act_space: Space of each action key.
     """
 
-    def __init__(self, agent: ActingAgent, config: Config, mode: str = "sample") -> None:
+    def __init__(self, agent: InferenceAgent, config: Config, mode: str = "sample") -> None:
         """Wrap an agent whose parameters are loaded; see `load_policy`."""
         from dreamerv3.report import predict
 

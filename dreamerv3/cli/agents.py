@@ -23,8 +23,11 @@ from embodied.core.suggest import hint
 
 DEFAULT = "dreamerv3.agent:Dreamer"
 
-#: What a model that `embodied.jax` compiles has to have, besides `ext_space` and `policy_keys`.
-MODEL_METHODS = ("init_policy", "init_train", "init_report", "policy", "train", "report")
+#: What a model that `embodied.jax` compiles has to have; `embodied.jax.model.Model` has most of it.
+MODEL_PARTS = (
+    "init_policy", "init_train", "init_report", "policy", "train", "report", "ext_space",
+    "policy_keys", "partition_rules",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,14 +77,15 @@ def load(path: str) -> AgentClass:
         classes = [key for key, value in vars(namespace).items() if isinstance(value, type)]
         raise ConfigError(f"There is no class '{name}' in '{module}'.{hint(name, classes)}")
     acts_itself = issubclass(target, Agent)
-    missing_methods = [key for key in MODEL_METHODS if not callable(getattr(target, key, None))]
+    abstract = getattr(target, "__abstractmethods__", ())
+    missing = [key for key in MODEL_PARTS if not hasattr(target, key) or key in abstract]
     if acts_itself:
-        missing_methods = sorted(getattr(target, "__abstractmethods__", ()))
-    if missing_methods:
+        missing = sorted(abstract)
+    if missing:
         kind = "an embodied.Agent" if acts_itself else "a model or a subclass of embodied.Agent"
         raise ConfigError(
-            f"The class '{path}' cannot be used as {kind}, as it has no "
-            f"{', '.join(missing_methods)}; see docs/agents.md."
+            f"The class '{path}' cannot be used as {kind}, as it has no {', '.join(missing)}; "
+            "see docs/agents.md."
         )
     return AgentClass(target, acts_itself)
 

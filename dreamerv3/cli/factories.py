@@ -156,9 +156,11 @@ def make_agent(config: Config, policy_batch: int = 0) -> Agent:
     options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
     if agent_class.acts_itself:
         return agent_class.make(obs_space, act_space, options)
-    from embodied.jax.agent import JaxAgent
+    from embodied.jax.jax_agent import JaxAgent
+    from embodied.jax.platform import prepare_process
 
-    return JaxAgent(agent_class.make, obs_space, act_space, options)
+    platform = prepare_process(config.jax, learning=True)
+    return JaxAgent(agent_class.make, obs_space, act_space, options, platform)
 
 
 def make_acting_agent(config: Config) -> Agent:
@@ -172,9 +174,11 @@ def make_acting_agent(config: Config) -> Agent:
     if agent_class.acts_itself:
         agent = agent_class.make(obs_space, act_space, options)
     else:
-        from embodied.jax.actor import ActingAgent
+        from embodied.jax.inference_agent import InferenceAgent
+        from embodied.jax.platform import prepare_process
 
-        agent = ActingAgent(agent_class.make, obs_space, act_space, options)
+        platform = prepare_process(config.jax)
+        agent = InferenceAgent(agent_class.make, obs_space, act_space, options, platform)
     if config.random_agent:
         return RandomAgent(obs_space, act_space, config.seed, agent.ext_space)
     return agent
@@ -210,7 +214,7 @@ def agent_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     agent_class = agents.load(config.agent_class)
     if agent_class.acts_itself:
         return {}
-    from embodied.jax.param_shapes import param_shapes
+    from embodied.jax.params import param_shapes
 
     return param_shapes(agent_class.make, *make_spaces(config), agent_config(config))
 

@@ -1,16 +1,44 @@
-"""Functions compiled ahead of their first call."""
+"""Functions compiled ahead of their first call, and the random keys of their calls."""
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from embodied.core.config import Config
 
 Signature = tuple[Any, ...]
 FAST_COMPILATION = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
+
+
+class Use(enum.IntEnum):
+    """What a random key is for.
+
+    Evaluations have keys of their own, so that how often one looks has no influence on training.
+    """
+
+    INIT = 0
+    POLICY = 1
+    TRAIN = 2
+    REPORT = 3
+    EVAL = 4
+
+
+def random_key(seed: int, use: Use, *numbers: int) -> np.ndarray:
+    """Draw a random key, uint32 [2], that depends on nothing but the arguments.
+
+    Args:
+      seed: Seed of the run.
+      use: What it is for.
+      *numbers: What tells the call apart from others of its kind, such as a count.
+    """
+    return np.random.default_rng((seed, int(use), *numbers)).integers(0, 2**32, 2, np.uint32)
 
 
 class CompiledFunction:
@@ -76,7 +104,7 @@ class CompiledFunction:
 class Compiler:
     """Makes compiled functions that follow the options of `jax`."""
 
-    def __init__(self, options: Any, platform: str) -> None:
+    def __init__(self, options: Config, platform: str) -> None:
         """Take over the options.
 
         Args:

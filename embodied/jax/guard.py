@@ -44,7 +44,10 @@ class Guard:
 
     def select(self, metrics: Mapping[str, jax.Array], new: Any, old: Any) -> Any:
         """Return the tree `new` if the update is finite, else `old`; part of the compiled step."""
-        finite = jnp.stack([jnp.isfinite(metrics[key]).all() for key in _watched(metrics)]).all()
+        names = _watched(metrics)
+        if not names:
+            return new
+        finite = jnp.stack([jnp.isfinite(metrics[key]).all() for key in names]).all()
         return jax.tree.map(lambda x, y: jnp.where(finite, x, y), new, old)
 
     def remember(self, batch: Mapping[str, Any]) -> None:

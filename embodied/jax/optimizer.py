@@ -240,9 +240,7 @@ def scale_by_momentum(beta: float) -> optax.GradientTransformation:
     return optax.GradientTransformation(init, update)
 
 
-def learning_rate(
-    lr: float, schedule: str, warmup: int, anneal: int = 0
-) -> optax.Schedule:
+def learning_rate(lr: float, schedule: str, warmup: int, anneal: int = 0) -> optax.Schedule:
     """Return the learning rate as a function of the number of updates before.
 
     The cosine schedule goes down to ``0.1 * lr ** 2``, practically zero, rather than to a tenth:
@@ -308,5 +306,7 @@ class LossScale(nj.Module):
         grow = good >= PATIENCE
         factor = jnp.where(finite, jnp.where(grow, 2.0, 1.0), 0.5)
         self._good.write(jnp.where(grow, 0, good))
-        scale = self._scale.write(jnp.clip(self._scale.read() * factor, SMALLEST_SCALE, LARGEST_SCALE))
+        scale = self._scale.write(
+            jnp.clip(self._scale.read() * factor, SMALLEST_SCALE, LARGEST_SCALE)
+        )
         return finite, {"grad_scale": scale, "grad_overflow": 1.0 - finite.astype(jnp.float32)}

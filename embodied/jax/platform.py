@@ -1,17 +1,72 @@
-"""Choice of the platform and the devices that JAX runs on."""
+"""The process that JAX runs in: its platform, and settings that are made once, at the start."""
 
+import ctypes
+import dataclasses
 import os
-from collections.abc import Sequence
+import sys
 from typing import Any
 
 import jax
 
+from embodied.core.config import Config
+
 PLATFORMS = ("auto", "cpu", "cuda", "tpu", "gpu", "rocm")
 ACCELERATORS = ("gpu", "tpu")
+
+# Names of the options in malloc.h, and the largest value that `mallopt` takes.
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
+NEVER = 2**31 - 1
 
 
 class PlatformError(Exception):
     """The platform or the devices that were asked for are not there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Platform:
+    """What this process computes with.
+
+    Attributes:
+      name: The kind of hardware, for example ``cpu`` or ``gpu``.
+      dtype: What activations are computed in.
+    """
+
+    name: str
+    dtype: str
+
+
+def prepare_process(options: Config, learning: bool = False) -> Platform:
+    """Make all settings of the process that agents need; call it before anything else uses JAX.
+
+    It may be called again, with the same options. What several processes share comes before, see
+    `join_hosts`.
+
+    Args:
+      options: The section `jax` of the configuration.
+      learning: Whether an agent is going to learn in this process. On CPU, the process then keeps
+        the memory that an update frees for the next one.
+
+    Raises:
+      PlatformError: The platform is not there, or the compute dtype does not exist.
+    """
+    name = choose_platform(options.platform, options.prealloc, options.mock_devices)
+    enable_compilation_cache(options.cache)
+    if learning and name == "cpu":
+        keep_free_memory()
+    return Platform(name, compute_dtype(options.compute_dtype, name))
+
+
+def join_hosts(address: str, replica: int, replicas: int) -> None:
+    """Let several processes compute together; call it before anything else uses JAX.
+
+    Args:
+      address: Of process 0, as `host:port`; empty to stay alone.
+      replica: Number of this process.
+      replicas: Number of processes.
+    """
+    if address:
+        jax.distributed.initialize(address, replicas, replica)
 
 
 def choose_platform(name: str = "auto", prealloc: bool = True, mock_devices: int = 0) -> str:
@@ -48,53 +103,7 @@ def choose_platform(name: str = "auto", prealloc: bool = True, mock_devices: int
         ) from error
     # Of several processes, each only reaches its own.
     jax.config.update("jax_default_device", jax.local_devices(backend=name)[0])
-    return devices[0].platform
-
-
-def join_hosts(address: str, replica: int, replicas: int) -> None:
-    """Let several processes compute together; call it before anything else uses JAX.
-
-    Args:
-      address: Of process 0, as `host:port`; empty to stay alone.
-      replica: Number of this process.
-      replicas: Number of processes.
-    """
-    if address:
-        jax.distributed.initialize(address, replicas, replica)
-
-
-def start_platform(options: Any) -> tuple[str, str]:
-    """Choose the platform and set up JAX on it.
-
-    Args:
-      options: The section `jax` of the configuration.
-
-    Returns:
-      The names of the platform and of the compute dtype.
-
-    Raises:
-      PlatformError: The platform is not there, or has another number of devices than expected.
-    """
-    platform = choose_platform(options.platform, options.prealloc, options.mock_devices)
-    enable_compilation_cache(options.cache)
-    count = len(jax.local_devices(backend=platform))
-    if options.expect_devices not in (0, count):
-        raise PlatformError(
-            f"Got jax.expect_devices={options.expect_devices}, but there are {count} {platform} "
-            "devices; change the number or set it to 0 to take any."
-        )
-    return platform, compute_dtype(options.compute_dtype, platform)
-
-
-def compute_dtype(name: str, platform: str) -> str:
-    """Resolve the compute dtype: ``auto`` is bfloat16 on accelerators and float32 on the CPU."""
-    if name == "auto":
-        return "bfloat16" if platform in ACCELERATORS else "float32"
-    if name not in ("float32", "bfloat16", "float16"):
-        raise PlatformError(
-            f"Got jax.compute_dtype={name!r}, expected auto, float32, bfloat16 or float16."
-        )
-    return name
+    return str(devices[0].platform)
 
 
 def enable_compilation_cache(folder: str) -> None:
@@ -113,6 +122,44 @@ def enable_compilation_cache(folder: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
+def compute_dtype(name: str, platform: str) -> str:
+    """Resolve the compute dtype: ``auto`` is bfloat16 on accelerators and float32 on the CPU."""
+    if name == "auto":
+        return "bfloat16" if platform in ACCELERATORS else "float32"
+    if name not in ("float32", "bfloat16", "float16"):
+        raise PlatformError(
+            f"Got jax.compute_dtype={name!r}, expected auto, float32, bfloat16 or float16."
+        )
+    return name
+
+
+def keep_free_memory() -> None:
+    """Let the main thread keep what it frees from now on, to use it again.
+
+    By default each large buffer is fresh memory from the system, page by page and filled with
+    zeros, which for the temporary buffer of an update takes some 7% of its time. Other systems
+    than Linux with the GNU C library are left as they are.
+    """
+    option = _allocator("mallopt")
+    if option is not None:
+        option(M_MMAP_MAX, 0)
+        option(M_TRIM_THRESHOLD, NEVER)
+
+
+def release_free_memory() -> None:
+    """Give memory that is free now back to the system, as after compiling, which takes a lot.
+
+    Other systems than Linux with the GNU C library are left as they are.
+    """
+    trim = _allocator("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _allocator(name: str) -> Any:
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
+
+
 def default_platform() -> str:
     """Name of the platform that computes what is not placed elsewhere."""
     config: Any = jax.config
@@ -128,27 +175,3 @@ def describe_platform(platform: str, asked: str) -> str:
         return f"JAX runs on {platform} ({kind}), as asked for."
     reason = "the best that is there" if platform in ACCELERATORS else "no GPU or TPU was found"
     return f"JAX runs on {platform} ({kind}): {reason}."
-
-
-def pick_devices(
-    platform: str, indices: Sequence[int], option: str, process: int | None = None
-) -> list[jax.Device]:
-    """Return the devices with the given indices.
-
-    Args:
-      platform: Name of the platform.
-      indices: Positions among the devices of a process.
-      option: Name of the option, for the message.
-      process: Number of the process; by default this one.
-
-    Raises:
-      PlatformError: There are fewer devices than that.
-    """
-    devices = jax.local_devices(process, platform)
-    missing = [index for index in indices if index >= len(devices)]
-    if missing:
-        raise PlatformError(
-            f"Got jax.{option}={list(indices)}, but there are only {len(devices)} {platform} "
-            f"devices; use indices below {len(devices)}."
-        )
-    return [devices[index] for index in indices]

@@ -1,4 +1,4 @@
-"""How batches and parameters are spread over several devices."""
+"""How batches and parameters are spread over devices, and how results come back from them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
+from embodied.core.config import Config
 from embodied.jax.platform import PlatformError
 
 #: Axes of the mesh: copies of the model that share a batch, parts of the parameters that are only
@@ -119,6 +120,68 @@ class DeviceMesh:
             for axis, size in zip(axes, shape, strict=True)
         ]
         return NamedSharding(self._mesh, PartitionSpec(*spec))
+
+
+def training_mesh(platform: str, options: Config) -> DeviceMesh:
+    """Arrange the devices that learn, which are those of all processes.
+
+    Args:
+      platform: Name of the platform.
+      options: The section `jax` of the configuration.
+
+    Raises:
+      PlatformError: The devices are not there, or do not fill the grid.
+    """
+    devices = [
+        device
+        for process in range(jax.process_count())
+        for device in _pick_devices(platform, options, "train_devices", process)
+    ]
+    return DeviceMesh(devices, options.train_mesh, "jax.train_mesh")
+
+
+def policy_mesh(platform: str, options: Config) -> DeviceMesh:
+    """Arrange the devices that act, of this process alone; arguments as in `training_mesh`."""
+    devices = _pick_devices(platform, options, "policy_devices")
+    return DeviceMesh(devices, (-1, 1, 1), "jax.policy_devices")
+
+
+def from_device(tree: Any) -> Any:
+    """Wait for a tree of device arrays and return copies of them on the host.
+
+    The copies stay valid when the device buffers are reused. Of a batch that several processes have
+    parts of, these are the rows of this process.
+    """
+    return jax.tree.map(lambda x: np.array(x), jax.device_get(jax.tree.map(own_part, tree)))
+
+
+def own_part(value: Any) -> Any:
+    """What this process has of an array that several processes share: all, or its rows."""
+    if not isinstance(value, jax.Array) or value.is_fully_addressable:
+        return value
+    if value.is_fully_replicated:
+        return value.addressable_data(0)
+    shards = {shard.index[0].start or 0: shard.data for shard in value.addressable_shards}
+    return np.concatenate([np.asarray(shards[start]) for start in sorted(shards)])
+
+
+def _pick_devices(
+    platform: str, options: Config, option: str, process: int | None = None
+) -> list[jax.Device]:
+    """Devices of a process, by default this one, with the indices that an option lists."""
+    count = len(jax.local_devices(backend=platform))
+    if options.expect_devices not in (0, count):
+        raise PlatformError(
+            f"Got jax.expect_devices={options.expect_devices}, but there are {count} {platform} "
+            "devices; change the number or set it to 0 to take any."
+        )
+    devices, indices = jax.local_devices(process, platform), options[option]
+    if any(index >= len(devices) for index in indices):
+        raise PlatformError(
+            f"Got jax.{option}={list(indices)}, but there are only {len(devices)} {platform} "
+            f"devices; use indices below {len(devices)}."
+        )
+    return [devices[index] for index in indices]
 
 
 def _grid(count: int, shape: Sequence[int], option: str) -> tuple[int, ...]:

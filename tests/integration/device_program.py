@@ -10,8 +10,8 @@ from dreamerv3.cli import factories
 from dreamerv3.cli.command_line import parse
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.streams import Stateless
-from embodied.jax.agent import JaxAgent
-from embodied.jax.platform import join_hosts
+from embodied.jax.jax_agent import JaxAgent
+from embodied.jax.platform import join_hosts, prepare_process
 from embodied.run.replicas import Replicas
 
 UPDATES = 20
@@ -37,7 +37,8 @@ def make_agent(spaces, layout, hosts):
     devices, mesh = LAYOUTS[layout]
     flags = ["--jax.train_devices", *map(str, devices), "--jax.train_mesh", *map(str, mesh)]
     config = parse([*OPTIONS, *flags, *hosts]).config
-    return JaxAgent(Dreamer, *spaces, factories.agent_config(config)), config
+    platform = prepare_process(config.jax, learning=True)
+    return JaxAgent(Dreamer, *spaces, factories.agent_config(config), platform), config
 
 
 def batches(agent, config):

@@ -5,7 +5,7 @@ import os
 import signal
 
 from dreamerv3.main import main
-from embodied.jax.agent import JaxAgent
+from embodied.jax.jax_agent import JaxAgent
 
 OPTIONS = [
     "--configs", "debug", "--run.envs", "3", "--run.parallel", "false", "--run.steps", "200",

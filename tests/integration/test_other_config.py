@@ -12,8 +12,8 @@ from dreamerv3.cli import command_line, factories
 from dreamerv3.main import main
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config
-from embodied.jax.agent import JaxAgent
-from embodied.jax.param_shapes import param_shapes
+from embodied.jax.jax_agent import JaxAgent
+from embodied.jax.params import param_shapes
 from embodied.run.folder_lock import FolderLock
 
 SMALL = ["--configs", "debug", "--task", "toy_cue", "--logger.filter", "none"]

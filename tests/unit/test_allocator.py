@@ -9,10 +9,10 @@ import pytest
 PROGRAM = """
 import resource
 import jax
-from embodied.jax import allocator, platform
+from embodied.jax import platform
 
 platform.choose_platform("cpu")
-allocator.release_free_memory()
+platform.release_free_memory()
 {setting}
 
 @jax.jit
@@ -37,4 +37,4 @@ def fresh_pages(setting: str) -> int:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of the GNU C library")
 def test_buffers_are_used_again():
     assert fresh_pages("") > PAGES / 2
-    assert fresh_pages("allocator.keep_free_memory()") < PAGES / 20
+    assert fresh_pages("platform.keep_free_memory()") < PAGES / 20

@@ -79,7 +79,7 @@ class Initializer:
         assert key is not None
         drawn = jax.ShapeDtypeStruct(shape, jnp.float32)
         draw = functools.partial(_draw, self.dist, shape)
-        unit = jax.pure_callback(draw, drawn, key, vmap_method="sequential")
+        unit: jax.Array = jax.pure_callback(draw, drawn, key, vmap_method="sequential")
         fan_in, fan_out = compute_fans(shape)
         fan = {"in": fan_in, "out": fan_out, "avg": (fan_in + fan_out) / 2, "none": 1}[self.fan]
         return (unit * (self.scale * math.sqrt(1.0 / fan))).astype(dtype)

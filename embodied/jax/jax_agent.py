@@ -1,10 +1,10 @@
-"""The device-side agent: compiles a model and moves its data between host and devices."""
+"""The agent around a model: compiles it, and moves its data between host and devices."""
 
 import concurrent.futures
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,50 +14,13 @@ from embodied.core.interfaces import Agent, Batch, Stream
 from embodied.core.space import Space
 from embodied.core.streams import Prefetch
 from embodied.jax import nj
-from embodied.jax.actor import Actor
-from embodied.jax.allocator import keep_free_memory, release_free_memory
-from embodied.jax.compiled import Compiler
+from embodied.jax.compiled import Compiler, Use, random_key
+from embodied.jax.compiled_policy import CompiledPolicy
 from embodied.jax.guard import Guard
-from embodied.jax.platform import pick_devices, start_platform
-from embodied.jax.sharding import DEFAULT_RULES, DeviceMesh
-from embodied.jax.transfer import (
-    from_device,
-    own_part,
-    param_difference,
-    policy_params,
-    random_seed,
-)
-
-INIT, TRAIN, REPORT = 0, 2, 3
-Params = dict[str, jax.Array]
-
-
-class Model(Protocol):
-    """What `JaxAgent` compiles: functions of arrays that use modules, see `dreamerv3.agent`."""
-
-    policy_keys: str
-
-    @property
-    def ext_space(self) -> dict[str, Space]:
-        """Spaces of what is stored besides observations and actions."""
-
-    def init_policy(self, batch_size: int) -> Any:
-        """Return the carry of the policy."""
-
-    def init_train(self, batch_size: int) -> Any:
-        """Return the carry of training."""
-
-    def init_report(self, batch_size: int) -> Any:
-        """Return the carry of reporting."""
-
-    def policy(self, carry: Any, obs: Any, deterministic: bool = False) -> tuple[Any, Any, Any]:
-        """Return the new carry, actions and outputs to store."""
-
-    def train(self, carry: Any, data: Any) -> tuple[Any, Any, Any]:
-        """Return the new carry, outputs and metrics."""
-
-    def report(self, carry: Any, data: Any) -> tuple[Any, Any]:
-        """Return the new carry and metrics."""
+from embodied.jax.model import Model
+from embodied.jax.params import Creation, Params, creation_for_training, param_difference, zeros
+from embodied.jax.platform import Platform, release_free_memory
+from embodied.jax.sharding import from_device, own_part, policy_mesh, training_mesh
 
 
 class JaxAgent(Agent):
@@ -75,6 +38,7 @@ class JaxAgent(Agent):
         obs_space: Mapping[str, Space],
         act_space: Mapping[str, Space],
         config: Config,
+        platform: Platform,
     ) -> None:
         """Build the model, create its parameters and compile.
 
@@ -86,39 +50,39 @@ class JaxAgent(Agent):
             ``report_length``, ``replay_context``, ``policy_batch`` (number of environments to
             compile the policy for), ``prefetch`` (batches drawn ahead), ``deterministic``
             (whether batches are drawn at fixed points instead) and ``nonfinite`` (see `Guard`).
+          platform: From `prepare_process`.
 
         Raises:
-          PlatformError: The platform or a device that was asked for is not there.
+          PlatformError: A device that was asked for is not there.
         """
         self.config = config
-        options = config.jax
-        platform, dtype = start_platform(options)
-        self._mesh = _mesh(platform, options, "train")
-        self._mesh.check_rows(config.batch_size, "batch_size")
-        self._policy_mesh = _mesh(platform, options, "policy")
-        self._policy_mesh.check_rows(config.policy_batch, "run.envs")
         self.obs_space, self.act_space = dict(obs_space), dict(act_space)
-        self.model = model(self.obs_space, self.act_space, config, dtype)
+        self._mesh = training_mesh(platform.name, config.jax)
+        self._mesh.check_rows(config.batch_size, "batch_size")
+        self._policy_mesh = policy_mesh(platform.name, config.jax)
+        self._policy_mesh.check_rows(config.policy_batch, "run.envs")
+        self.model = model(self.obs_space, self.act_space, config, platform.dtype)
+        self._guard = Guard(config.nonfinite)
+        self._on_cpu = platform.name == "cpu"
+
+        # The lock is held while parameters are in use, which training gives away.
         self._lock = threading.Lock()
+        compiler = Compiler(config.jax, platform.name)
+        self._policy = CompiledPolicy(
+            self.model, self.obs_space, self._policy_mesh, compiler, config.seed, self._lock
+        )
+        creation = creation_for_training(self.model, self.obs_space, self.act_space, config)
+        self._layout = self._mesh.params(creation.shapes, self.model.partition_rules)
+        rows, copies = self._mesh.rows, self._mesh.replicated
+        # The guard looks at training, where it can name the loss term.
+        outputs = (self._layout, rows, rows, copies)
+        self._train = compiler(self._run_train, (0, 2), outputs, debug_nans=False)
+        self._report = compiler(self._run_report, (2,), (rows, copies))
+        self._report_compiled: concurrent.futures.Future[None] | None = None
+
         self._counters = {"train": 0, "report": 0}
         self._pending: tuple[Any, Any] | None = None
-        self._report_compiled: concurrent.futures.Future[None] | None = None
-        self._guard = Guard(config.nonfinite)
-        compiled = Compiler(options, platform)
-        self._actor = Actor(
-            self.model, self.obs_space, self._policy_mesh, compiled, config.seed, self._lock
-        )
-        create, self._shapes = self._prepare_params()
-        rows, copies = self._mesh.rows, self._mesh.replicated
-        layout = {path: shape.sharding for path, shape in self._shapes.items()}
-        # The guard looks at training, where it can name the loss term.
-        outputs = (layout, rows, rows, copies)
-        self._train = compiled(self._run_train, (0, 2), outputs, debug_nans=False)
-        self._report = compiled(self._run_report, (2,), (rows, copies))
-        self._params = self._compile(create)
-        release_free_memory()
-        if platform == "cpu":
-            keep_free_memory()
+        self._params = self._compile(creation)
         self._update_policy()
 
     @property
@@ -130,11 +94,12 @@ class JaxAgent(Agent):
     def params(self) -> dict[str, np.ndarray]:
         """A copy of all state of the model by path, optimizer and normalizers included."""
         with self._lock:
-            return from_device(self._mesh.gather(self._params))
+            params: dict[str, np.ndarray] = from_device(self._mesh.gather(self._params))
+        return params
 
     def init_policy(self, batch_size: int) -> Any:
         """Return the policy carry for N environments."""
-        return self._actor.initial(batch_size)
+        return self._policy.initial(batch_size)
 
     def init_train(self, batch_size: int) -> Any:
         """Return the training carry for B rows."""
@@ -153,7 +118,7 @@ class JaxAgent(Agent):
           mode: ``train``, ``eval`` or ``report`` sample; ``deterministic`` takes the modes of
             actions and latents.
         """
-        return self._actor(carry, obs, mode)
+        return self._policy(carry, obs, mode)
 
     def train(self, carry: Any, data: Batch) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Take one gradient step on a batch of `stream`; outputs are those of the call before.
@@ -161,9 +126,9 @@ class JaxAgent(Agent):
         Raises:
           NonFiniteError: If these are not finite and the option `nonfinite` does not skip them.
         """
-        seed, update = self._seed(TRAIN, "train"), self._counters["train"]
+        key, update = self._key(Use.TRAIN, "train"), self._counters["train"]
         with self._lock:
-            self._params, carry, *results = self._train(self._params, seed, carry, data)
+            self._params, carry, *results = self._train(self._params, key, carry, data)
             self._update_policy()
         self._compile_report()  # Not before the first update, which would take longer.
         previous, self._pending = self._pending, tuple(results)
@@ -176,9 +141,9 @@ class JaxAgent(Agent):
     def report(self, carry: Any, data: Batch) -> tuple[Any, dict[str, Any]]:
         """Compute the metrics of the model on a batch of `stream`."""
         self._compile_report(wait=True)
-        seed = self._seed(REPORT, "report")
+        key = self._key(Use.REPORT, "report")
         with self._lock:
-            carry, metrics = self._report(self._params, seed, carry, data)
+            carry, metrics = self._report(self._params, key, carry, data)
         return carry, from_device(metrics)
 
     def stream(self, source: Stream) -> Stream:
@@ -201,7 +166,7 @@ class JaxAgent(Agent):
         if pending and not self._guard.skips:
             # What is saved is sound, even if the last update has not been looked at yet.
             self._guard.check(self._counters["train"], pending[1])
-        counters = {**self._actor.calls, **self._counters, "skipped": self._guard.skipped}
+        counters = {**self._policy.calls, **self._counters, "skipped": self._guard.skipped}
         return {"params": params, "counters": counters, "pending": pending}
 
     def load(self, data: Mapping[str, Any], regex: str | None = None) -> None:
@@ -228,48 +193,81 @@ class JaxAgent(Agent):
             if regex is None:
                 counters = dict(data["counters"])
                 self._guard.skipped = counters.pop("skipped", 0)
-                for kind in self._actor.calls:
-                    self._actor.calls[kind] = counters.pop(kind, 0)
+                for kind in self._policy.calls:
+                    self._policy.calls[kind] = counters.pop(kind, 0)
                 self._counters.update(counters)
                 self._pending = data["pending"] and tuple(data["pending"])
 
-    def _prepare_params(self) -> tuple[Callable[[], Params], dict[str, jax.ShapeDtypeStruct]]:
-        """Trace the creation of all parameters, which is that of one training step.
+    def _key(self, use: Use, counter: str) -> np.ndarray:
+        """Count a call and draw its random key."""
+        self._counters[counter] += 1
+        return random_key(self.config.seed, use, self._counters[counter])
 
-        Returns:
-          A function that creates them (row 6.5: seed [seed, 0]), and their shapes and layout.
-        """
-        rows = self.config.batch_size
-        data = self._example(rows, self.config.batch_length + self.config.replay_context)
+    def _to_device(self, batch: Batch) -> Any:
+        """Place what the model reads of a batch on the devices."""
+        missing = sorted(self._spaces.keys() - batch.keys())
+        if missing:
+            raise KeyError(f"The batch lacks the keys {missing}; it has {sorted(batch)}.")
+        placed = self._mesh.put_rows({key: batch[key] for key in self._spaces})
+        # On CPU, an update whose inputs are there runs in this thread, which keeps its memory.
+        return jax.block_until_ready(placed) if self._on_cpu else placed
 
-        @jax.jit  # Traced once for both uses.
-        def create(seed: jax.Array, data: Any) -> Params:
-            run = lambda data: self.model.train(self.model.init_train(rows), data)  # noqa: E731
-            return nj.init(run)({}, data, seed=seed)
+    @property
+    def _spaces(self) -> dict[str, Space]:
+        return {**self.obs_space, **self.act_space, **self.ext_space}
 
-        seed = random_seed(self.config.seed, INIT)
-        rules = getattr(self.model, "partition_rules", DEFAULT_RULES)
-        shapes = jax.eval_shape(create, seed, data)
-        layout = self._mesh.params(shapes, rules)
-        placed = {
-            path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=layout[path])
-            for path, shape in shapes.items()
-        }
-        return lambda: jax.jit(create, out_shardings=layout)(seed, data), placed
+    def _update_policy(self) -> None:
+        """Give the policy the parameters: shared on the same device, else copied meanwhile."""
+        if not self.config.jax.enable_policy:
+            return
+        params = self._read_by_policy(self._params)
+        if self._acts_elsewhere:
+            whole = {key: own_part(value) for key, value in self._mesh.gather(params).items()}
+            params = jax.device_put(whole, self._policy_mesh.replicated)
+        self._policy.params = params
 
-    def _compile(self, create: Callable[[], Params]) -> Params:
+    def _read_by_policy(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        pattern = self.model.policy_keys
+        return {path: value for path, value in params.items() if re.search(pattern, path)}
+
+    @property
+    def _acts_elsewhere(self) -> bool:
+        devices = self._mesh.devices
+        return len(devices) > 1 or devices != self._policy_mesh.devices
+
+    # What is compiled, and how.
+
+    def _run_train(self, params: Any, key: Any, carry: Any, data: Any) -> tuple[Any, ...]:
+        changed, outs = nj.pure(self.model.train)(params, carry, data, seed=key, modify=True)
+        after, *results = outs
+        if self._guard.skips:
+            changed, after = self._guard.select(results[1], (changed, after), (params, carry))
+        return changed, after, *results
+
+    def _run_report(self, params: Any, key: Any, carry: Any, data: Any) -> tuple[Any, Any]:
+        report = nj.pure(self.model.report)
+        after, metrics = report(params, carry, data, seed=key, ignore=True)[1]
+        return after, metrics
+
+    def _compile(self, creation: Creation) -> Params:
         """Compile what acts and trains, and create the parameters meanwhile."""
         config = self.config
+        self._shapes = {
+            path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=self._layout[path])
+            for path, shape in creation.shapes.items()
+        }
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            creation = pool.submit(create)
+            created = pool.submit(creation, random_key(config.seed, Use.INIT), self._layout)
             args = self._example_call(self.init_train, config.batch_length)
             jobs = [pool.submit(self._train.compile, *args)]
             if config.jax.enable_policy:
                 acting = self._policy_shapes()
-                jobs.append(pool.submit(self._actor.compile, config.policy_batch, acting))
+                jobs.append(pool.submit(self._policy.compile, config.policy_batch, acting))
             for job in jobs:
                 job.result()
-            return creation.result()
+            params = created.result()
+        release_free_memory()
+        return params
 
     def _compile_report(self, wait: bool = False) -> None:
         """Start to compile the report, and pass on an error as soon as there is one."""
@@ -288,73 +286,16 @@ class JaxAgent(Agent):
     def _example_call(self, init: Callable[[int], Any], length: int) -> tuple[Any, ...]:
         """Arguments of training or of a report, with the shapes that the configuration implies."""
         rows = self.config.batch_size // jax.process_count()
-        data = self._mesh.put_rows(self._example(rows, length + self.config.replay_context))
-        return self._shapes, np.zeros(2, np.uint32), init(rows), data
+        data = zeros(self._spaces, rows, length + self.config.replay_context)
+        return self._shapes, np.zeros(2, np.uint32), init(rows), self._mesh.put_rows(data)
 
-    def _run_train(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, ...]:
-        changed, outs = nj.pure(self.model.train)(params, carry, data, seed=seed, modify=True)
-        after, *results = outs
-        if self._guard.skips:
-            changed, after = self._guard.select(results[1], (changed, after), (params, carry))
-        return changed, after, *results
-
-    def _run_report(self, params: Any, seed: Any, carry: Any, data: Any) -> tuple[Any, Any]:
-        return nj.pure(self.model.report)(params, carry, data, seed=seed, ignore=True)[1]
-
-    def _update_policy(self) -> None:
-        """Give the actor the parameters: shared on the same device, else copied meanwhile."""
-        if not self.config.jax.enable_policy:
-            return
-        params = policy_params(self._params, self.model.policy_keys)
-        if self._acts_elsewhere:
-            whole = {key: own_part(value) for key, value in self._mesh.gather(params).items()}
-            params = jax.device_put(whole, self._policy_mesh.replicated)
-        self._actor.params = params
-
-    def _policy_shapes(self) -> Any:
-        """Shapes and layout of what `_update_policy` gives the actor."""
-        shapes = policy_params(self._shapes, self.model.policy_keys)
+    def _policy_shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes and layout of what `_update_policy` gives the policy."""
+        shapes = self._read_by_policy(self._shapes)
         if not self._acts_elsewhere:
             return shapes
-        place = lambda x: jax.ShapeDtypeStruct(  # noqa: E731
-            x.shape, x.dtype, sharding=self._policy_mesh.replicated
-        )
-        return jax.tree.map(place, shapes)
-
-    @property
-    def _acts_elsewhere(self) -> bool:
-        devices = self._mesh.devices
-        return len(devices) > 1 or devices != self._policy_mesh.devices
-
-    def _seed(self, kind: int, name: str) -> np.ndarray:
-        self._counters[name] += 1
-        return random_seed(self.config.seed, kind, self._counters[name])
-
-    def _to_device(self, batch: Batch) -> Any:
-        spaces = self._spaces
-        missing = sorted(spaces.keys() - batch.keys())
-        if missing:
-            raise KeyError(f"The batch lacks the keys {missing}; it has {sorted(batch)}.")
-        return self._mesh.put_rows({key: batch[key] for key in spaces})
-
-    @property
-    def _spaces(self) -> dict[str, Space]:
-        return {**self.obs_space, **self.act_space, **self.ext_space}
-
-    def _example(self, *batch: int) -> Batch:
-        """Make zeros of the shapes of a batch."""
-        return {k: np.zeros((*batch, *v.shape), v.dtype) for k, v in self._spaces.items()}
-
-
-def _mesh(platform: str, options: Any, use: str) -> DeviceMesh:
-    option, indices = f"{use}_devices", options[f"{use}_devices"]
-    if use == "policy":
-        devices = pick_devices(platform, indices, option)
-        return DeviceMesh(devices, (-1, 1, 1), "jax.policy_devices")
-    # Every process acts by itself, but all learn together.
-    devices = [
-        device
-        for process in range(jax.process_count())
-        for device in pick_devices(platform, indices, option, process)
-    ]
-    return DeviceMesh(devices, options.train_mesh, "jax.train_mesh")
+        copies = self._policy_mesh.replicated
+        return {
+            path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=copies)
+            for path, shape in shapes.items()
+        }
