@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config
 from embodied.core.interfaces import Env
 from embodied.core.space import Space
-
-if TYPE_CHECKING:
-    from embodied.jax.inference_agent import InferenceAgent
 
 #: Observations that the policy does not read; they may be left out.
 UNREAD = ("reward", "is_last", "is_terminal")
@@ -36,16 +33,19 @@ class Policy:
       act_space: Space of each action key.
     """
 
-    def __init__(self, agent: InferenceAgent, config: Config, mode: str = "sample") -> None:
+    def __init__(
+        self,
+        agent: Any,
+        spaces: tuple[dict[str, Space], dict[str, Space]],
+        config: Config,
+        mode: str = "sample",
+    ) -> None:
         """Wrap an agent whose parameters are loaded; see `load_policy`."""
-        from dreamerv3.report import predict
-
         self.config = config
-        self.obs_space: dict[str, Space] = agent.obs_space
-        self.act_space: dict[str, Space] = agent.act_space
+        self.obs_space, self.act_space = spaces
         self._agent = agent
         self._mode = "deterministic" if mode == "deterministic" else "eval"
-        self._predict = agent.function(lambda *args: predict(agent.model, *args))
+        self._predict = _predictor(agent)
         self._carry: Any = None
 
     def make_env(self, index: int = 0) -> Env:
@@ -110,9 +110,27 @@ class Policy:
         Returns:
           The prediction for each observation key [N, H, ...], images as uint8; `reward` [N, H] and
           `continue` [N, H], the probability that the episode goes on.
+
+        Raises:
+          NotImplementedError: If the agent is not one with the world model of this package.
         """
+        if self._predict is None:
+            raise NotImplementedError(
+                f"The agent '{self.config.agent_class}' has no world model to imagine with."
+            )
         given = {k: np.asarray(actions[k], space.dtype) for k, space in self.act_space.items()}
         return self._predict(carry, given)
+
+
+def _predictor(agent: Any) -> Callable[..., dict[str, np.ndarray]] | None:
+    """Compile what imagines with the world model of an agent; None if it has none."""
+    from dreamerv3.agent import Dreamer
+    from dreamerv3.report import predict
+
+    model = getattr(agent, "model", None)
+    if not isinstance(model, Dreamer):
+        return None
+    return agent.function(lambda *args: predict(model, *args))
 
 
 def load_policy(path: str | os.PathLike[str], mode: str = "sample", **options: Any) -> Policy:
@@ -126,7 +144,8 @@ def load_policy(path: str | os.PathLike[str], mode: str = "sample", **options: A
         `load_policy(path, **{"jax.platform": "cpu"})`.
 
     Raises:
-      ConfigError: If there is no checkpoint, or an option does not exist.
+      ConfigError: If there is no checkpoint, an option does not exist, or the class of the agent
+        cannot be imported.
       ValueError: If the mode does not exist, or the parameters do not fit the options.
     """
     if mode not in ("sample", "deterministic"):
@@ -135,7 +154,8 @@ def load_policy(path: str | os.PathLike[str], mode: str = "sample", **options: A
     saved = run_folder.saved_options(run)
     config, _ = run_folder.adopt(Presets.load().defaults, saved, OPEN_SECTIONS)
     config = config.update({**options, "random_agent": False})
-    agent: Any = factories.make_acting_agent(config)
+    spaces = factories.make_spaces(config)
+    agent = factories.make_acting_agent(config, spaces)
     _, states = Checkpoint(run).read(os.path.expanduser(path), ["agent"])
     agent.load(states["agent"])
-    return Policy(agent, config, mode)
+    return Policy(agent, spaces, config, mode)

@@ -163,13 +163,22 @@ def make_agent(config: Config, policy_batch: int = 0) -> Agent:
     return JaxAgent(agent_class.make, obs_space, act_space, options, platform)
 
 
-def make_acting_agent(config: Config) -> Agent:
+def make_acting_agent(
+    config: Config, spaces: tuple[dict[str, Space], dict[str, Space]] | None = None
+) -> Agent:
     """Make an agent that acts with loaded parameters, or at random, but cannot learn.
 
     At random, it stores zeros for the latents that an agent which learns from it will want.
-    Arguments and errors are those of `make_agent`.
+
+    Args:
+      config: The whole config.
+      spaces: Those of the task, if they are known.
+
+    Raises:
+      EnvError: If the task cannot be made.
+      PlatformError: If the hardware that was asked for is not there.
     """
-    obs_space, act_space = make_spaces(config)
+    obs_space, act_space = spaces or make_spaces(config)
     agent_class, options = agents.load(config.agent_class), agent_config(config)
     if agent_class.acts_itself:
         agent = agent_class.make(obs_space, act_space, options)
