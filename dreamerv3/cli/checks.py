@@ -15,6 +15,7 @@ from dreamerv3.cli.scripts import SCRIPTS
 from dreamerv3.cli.writers import MAKERS
 from embodied.core.config import Config, ConfigError, Value, convert, format_value
 from embodied.core.suggest import hint
+from embodied.core.writers.pictures import missing_video_package
 from embodied.core.writers.services import missing_package
 
 #: Smallest values of options for which smaller ones make no sense.
@@ -163,6 +164,9 @@ def check_script(config: Config) -> None:
             "The script collect needs an agent: set --run.from_checkpoint to the folder of a run, "
             "or --random_agent True."
         )
+    # Found now, rather than when the first episode is over.
+    if config.script == "eval_only" and config.eval.video and (problem := missing_video_package()):
+        raise ConfigError(f"Option 'eval.video' is True, but: {problem}")
     if config.jax.coordinator_address or (config.replicas > 1 and "train" in config.script):
         check_replicas(config)
     if config.script.startswith("parallel"):

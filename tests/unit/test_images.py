@@ -9,7 +9,6 @@ from dreamerv3.cli.presets import Presets
 from dreamerv3.images import nearest_size, unit_range
 from embodied.core.config import Config, ConfigError
 from embodied.core.space import Space
-from embodied.core.writers.pictures import encode_mp4, encode_png
 from embodied.envs.errors import EnvError
 from embodied.jax import nj
 
@@ -136,11 +135,3 @@ def test_images_are_scaled_by_their_bounds():
     model = build({"camera": Space(np.float32, (48, 48, 1), -1, 1)})
     target = model.target("camera", np.full((1, 48, 48, 1), -1, np.float32))
     assert float(target.min()) == float(target.max()) == 0
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6])
-def test_videos_of_any_number_of_channels_can_be_written(channels):
-    video = np.random.default_rng(0).integers(0, 256, (3, 20, 31, channels), np.uint8)
-    assert encode_png(video[0]).startswith(b"\x89PNG")
-    pytest.importorskip("av")
-    assert b"ftyp" in encode_mp4(video, 15)[:16]

@@ -35,3 +35,11 @@ def test_output_whose_package_is_missing_is_a_mistake_on_the_command_line(config
     with pytest.raises(ConfigError, match="'wandb' needs the package 'wandb'"):
         checks.check(config)
     checks.check(config.update(**{"logger.outputs": ["jsonl", "tensorboard", "mlflow"]}))
+
+
+def test_videos_of_an_evaluation_need_a_package_before_it_begins(config, monkeypatch):
+    config = config.update(**{"script": "eval_only", "logger.outputs": ["jsonl"]})
+    monkeypatch.setattr(services.importlib.util, "find_spec", lambda name: None)
+    checks.check(config)
+    with pytest.raises(ConfigError, match=r"'eval.video' is True, but: .* '.\[video\]'"):
+        checks.check(config.update(**{"eval.video": True}))

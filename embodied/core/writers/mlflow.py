@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.writers.pictures import encode_png, write_video
+from embodied.core.writers.pictures import PictureFilter, encode_png, write_video
 from embodied.core.writers.services import finite, remember, run_id
 from embodied.core.writers.writer import Record, Writer
 
@@ -50,6 +50,7 @@ class MLflowWriter(Writer):
         self._name = name
         self._fps = fps
         self._config = dict(config or {})
+        self._writable = PictureFilter("MLflow", "mlflow")
         self._client: Any = None
         self._artifacts: str | None = None
         self._run = ""
@@ -60,7 +61,7 @@ class MLflowWriter(Writer):
             self._start()
         self._log_scalars([record for record in records if record.kind == "scalar"])
         with tempfile.TemporaryDirectory() as folder:
-            for record in records:
+            for record in self._writable(records):
                 if record.kind != "scalar":
                     path = self._write_file(record, Path(folder) / f"{record.step:020d}")
                     self._client.log_artifact(self._run, str(path), record.key)

@@ -1,15 +1,22 @@
-"""Arrays as pictures: channels as colours, and PNG, GIF and MP4 files."""
+"""Arrays as pictures: channels as colours, and PNG, GIF and MP4 files.
+
+Pillow (extra `images`) writes PNG and GIF, and PyAV (extra `video`) writes MP4. Both are imported
+when there is a picture to write.
+"""
 
 import importlib.util
 import io
-import struct
-import zlib
+import logging
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_GRAY, _RGB = 0, 2
+from embodied.core.writers.writer import Record
+
+_LOG = logging.getLogger(__name__)
+_MIN_SIDE = 64
 
 
 def to_rgb(pictures: np.ndarray) -> np.ndarray:
@@ -50,93 +57,41 @@ def encode_png(picture: np.ndarray) -> bytes:
 
     Returns:
       The bytes of the file: 8 bits per channel, gray for one channel, else colour.
+
+    Raises:
+      ImportError: If the package `pillow` is not installed.
     """
+    from PIL import Image
+
     gray = picture.ndim == 2 or picture.shape[-1] == 1
     pixels = to_uint8(picture).reshape(picture.shape[:2]) if gray else to_rgb(picture)
-    height, width = pixels.shape[:2]
-    rows = np.ascontiguousarray(pixels).reshape(height, -1)
-    # Each line starts with the number of its filter, 0 for none.
-    filtered = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, _GRAY if gray else _RGB, 0, 0, 0)
-    return b"".join(
-        [
-            _SIGNATURE,
-            _chunk(b"IHDR", header),
-            _chunk(b"IDAT", zlib.compress(filtered.tobytes(), level=6)),
-            _chunk(b"IEND", b""),
-        ]
-    )
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    checksum = zlib.crc32(name + content)
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
-
-
-_LEVELS = (8, 8, 4)  # Shades of red, green and blue in the 256 colours of every file.
-_CODE_BITS = 9
-_CLEAR, _END = 256, 257
-# Codes would grow to 10 bits when the table of the decompressor is full, so it is emptied before.
-_RUN = 254
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def encode_gif(frames: np.ndarray, fps: int) -> bytes:
-    """Write a video with 256 fixed colours, without compression, repeated for ever.
+    """Write a video with up to 256 colours per frame, repeated for ever.
 
     Args:
       frames: [T, H, W, channels], uint8 or float between 0 and 1; for channels see `to_rgb`.
-      fps: Frames per second.
+      fps: Frames per second; viewers know hundredths of a second and show at most 50.
 
     Returns:
       The bytes of the file.
+
+    Raises:
+      ImportError: If the package `pillow` is not installed.
     """
-    pixels = to_rgb(frames)
-    height, width = pixels.shape[1:3]
-    delay = max(2, round(100 / fps))
-    parts = [
-        b"GIF89a",
-        struct.pack("<HHBBB", width, height, 0xF7, 0, 0),
-        _palette(),
-        b"\x21\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00",
-    ]
-    for indices in _quantize(pixels):
-        parts += [
-            b"\x21\xf9\x04\x00" + struct.pack("<H", delay) + b"\x00\x00",
-            b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0),
-            _blocks(_codes(indices.reshape(-1))),
-        ]
-    return b"".join([*parts, b"\x3b"])
+    from PIL import Image
 
-
-def _palette() -> bytes:
-    red, green, blue = np.meshgrid(*(np.arange(n) * 255 // (n - 1) for n in _LEVELS), indexing="ij")
-    return np.stack([red, green, blue], -1).astype(np.uint8).tobytes()
-
-
-def _quantize(pixels: np.ndarray) -> np.ndarray:
-    """Index of the closest colour of each pixel, [T, H, W]."""
-    levels = np.array(_LEVELS)
-    shades = (pixels * (levels - 1.0) / 255).round().astype(np.uint8)
-    weights = np.array([_LEVELS[1] * _LEVELS[2], _LEVELS[2], 1], np.uint8)
-    return (shades * weights).sum(-1, dtype=np.uint8)
-
-
-def _codes(indices: np.ndarray) -> bytes:
-    """Literal codes of 9 bits, lowest bit first, with a clear code before every run of them."""
-    runs = [indices[i : i + _RUN] for i in range(0, len(indices), _RUN)]
-    codes = [np.concatenate([[_CLEAR], run]) for run in runs]
-    values = np.concatenate([*codes, [_END]]).astype(np.uint16)
-    bits = (values[:, None] >> np.arange(_CODE_BITS)) & 1
-    return np.packbits(bits.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
-
-
-def _blocks(content: bytes) -> bytes:
-    """Cut the data of a frame into blocks of at most 255 bytes, each after its size."""
-    blocks = [content[i : i + 255] for i in range(0, len(content), 255)]
-    return b"\x08" + b"".join(bytes([len(block)]) + block for block in blocks) + b"\x00"
-
-
-_MIN_SIDE = 64
+    # The method that Pillow takes by itself is fifty times as slow.
+    method = Image.Quantize.FASTOCTREE
+    pictures = [Image.fromarray(frame).quantize(method=method) for frame in to_rgb(frames)]
+    buffer = io.BytesIO()
+    options: dict[str, Any] = {"duration": 10 * max(2, round(100 / fps)), "loop": 0}
+    pictures[0].save(buffer, "GIF", save_all=True, append_images=pictures[1:], **options)
+    return buffer.getvalue()
 
 
 def encode_mp4(frames: np.ndarray, fps: int) -> bytes:
@@ -155,7 +110,7 @@ def encode_mp4(frames: np.ndarray, fps: int) -> bytes:
     Raises:
       ImportError: If the package `av` is not installed.
     """
-    import av  # An optional dependency, so only loaded when there is a video to write.
+    import av
 
     pixels = _fit(to_rgb(frames))
     buffer = io.BytesIO()
@@ -180,12 +135,70 @@ def write_video(path: Path, frames: np.ndarray, fps: int) -> Path:
 
     Returns:
       The path of the file.
+
+    Raises:
+      ImportError: If there is neither `av` nor `pillow`; see `missing_video_package`.
     """
-    mp4 = importlib.util.find_spec("av") is not None
+    mp4 = _installed("av")
+    content = encode_mp4(frames, fps) if mp4 else encode_gif(frames, fps)
     target = path.with_name(path.name + (".mp4" if mp4 else ".gif"))
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(encode_mp4(frames, fps) if mp4 else encode_gif(frames, fps))
+    target.write_bytes(content)
     return target
+
+
+def missing_video_package() -> str:
+    """Explain what `write_video` lacks, in one sentence; empty if it can write."""
+    if _installed("av") or _installed("PIL"):
+        return ""
+    return (
+        "Videos need the package 'av' (for MP4) or 'pillow' (for GIF), and neither is installed; "
+        "install the extra 'video' or 'images', in a checkout with: pip install -e '.[video]'."
+    )
+
+
+class PictureFilter:
+    """Leaves out the images and videos for which no package is installed, with a warning of each.
+
+    Writers hand their records through it, so that everything else is logged all the same.
+    """
+
+    def __init__(self, log: str, extra: str, videos: Sequence[str] = ("av", "PIL")) -> None:
+        """Look for the packages.
+
+        Args:
+          log: What the warnings call the log.
+          extra: The extra that installs what the log needs.
+          videos: Modules of which one is needed for a video; images need `PIL`.
+        """
+        self._log, self._extra = log, extra
+        modules = {"image": ("PIL",), "video": tuple(videos)}
+        self._missing = {
+            kind: needed[-1].replace("PIL", "pillow")
+            for kind, needed in modules.items()
+            if not any(map(_installed, needed))
+        }
+        self._warned: set[str] = set()
+
+    def __call__(self, records: Sequence[Record]) -> list[Record]:
+        """Return the records that can be written, in their order."""
+        for record in records:
+            if record.kind in self._missing and record.kind not in self._warned:
+                self._warned.add(record.kind)
+                _LOG.warning(
+                    "%ss such as '%s' are left out of the %s log because the package '%s' is not "
+                    "installed; install the extra '%s' to get them.",
+                    record.kind.capitalize(),
+                    record.key,
+                    self._log,
+                    self._missing[record.kind],
+                    self._extra,
+                )
+        return [record for record in records if record.kind not in self._missing]
+
+
+def _installed(module: str) -> bool:
+    return bool(importlib.util.find_spec(module))
 
 
 def _fit(pixels: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Writes metrics in the column format of the Scope viewer."""
 
-import importlib.util
-import logging
 import os
 import secrets
 import struct
@@ -9,12 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from embodied.core.writers.pictures import encode_mp4, encode_png
+from embodied.core.writers.pictures import PictureFilter, encode_mp4, encode_png
 from embodied.core.writers.writer import Record, Writer
 
-_LOG = logging.getLogger(__name__)
 _SCALAR = struct.Struct(">qd")
 _INDEX = struct.Struct("<q8s")
 
@@ -28,8 +23,8 @@ class ScopeWriter(Writer):
     made of four bytes big-endian seconds and four random bytes). Half a record that a killed run
     has left behind is cut off before appending. Vectors are not shown.
 
-    Videos need the package `av` (extra `scope`); without it, they are left out and one warning
-    says so.
+    Images need the package `pillow` and videos `av` (extra `scope`); without them, they are left
+    out and a warning says so once.
     """
 
     def __init__(self, logdir: str | os.PathLike[str], fps: int = 15) -> None:
@@ -41,14 +36,13 @@ class ScopeWriter(Writer):
         """
         self._folder = Path(logdir) / "scope"
         self._fps = fps
-        self._videos = importlib.util.find_spec("av") is not None
-        self._warned = False
+        self._writable = PictureFilter("Scope", "scope", videos=("av",))
 
     def __call__(self, records: Sequence[Record]) -> None:
         """Append the records to their columns."""
         self._folder.mkdir(parents=True, exist_ok=True)
         scalars: dict[str, list[bytes]] = {}
-        for record in records:
+        for record in self._writable(records):
             if isinstance(record.value, str):
                 self._write_file(record, "txt", record.value.encode())
             elif record.kind == "scalar":
@@ -57,20 +51,9 @@ class ScopeWriter(Writer):
             elif record.kind == "image":
                 self._write_file(record, "png", encode_png(record.value))
             elif record.kind == "video":
-                self._write_video(record, record.value)
+                self._write_file(record, "mp4", encode_mp4(record.value, self._fps))
         for key, parts in scalars.items():
             _append(self._folder / f"{_column(key)}.float", b"".join(parts), _SCALAR.size)
-
-    def _write_video(self, record: Record, frames: np.ndarray) -> None:
-        if self._videos:
-            self._write_file(record, "mp4", encode_mp4(frames, self._fps))
-        elif not self._warned:
-            self._warned = True
-            _LOG.warning(
-                "Videos such as '%s' are left out of the Scope log because the package 'av' is "
-                "not installed; install the extra 'scope' to get them.",
-                record.key,
-            )
 
     def _write_file(self, record: Record, extension: str, content: bytes) -> None:
         column = self._folder / f"{_column(record.key)}.{extension}"

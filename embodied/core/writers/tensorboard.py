@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.writers.pictures import encode_gif, to_rgb
+from embodied.core.writers.pictures import PictureFilter, encode_gif, to_rgb
 from embodied.core.writers.services import finite
 from embodied.core.writers.writer import Record, Writer
 
@@ -34,13 +34,14 @@ class TensorBoardWriter(Writer):
         self._folder = Path(logdir)
         self._fps = fps
         self._config = dict(config or {})
+        self._writable = PictureFilter("TensorBoard", "tensorboard", videos=("PIL",))
         self._writer: Any = None
 
     def __call__(self, records: Sequence[Record]) -> None:
         """Write the records and make them visible to readers."""
         if self._writer is None:
             self._writer = self._open(records)
-        for record in records:
+        for record in self._writable(records):
             self._write(record)
         self._writer.flush()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embodied.core.writers.pictures import to_rgb, write_video
+from embodied.core.writers.pictures import PictureFilter, to_rgb, write_video
 from embodied.core.writers.services import finite, run_id
 from embodied.core.writers.writer import Record, Writer
 
@@ -48,6 +48,7 @@ class WandbWriter(Writer):
             "entity": entity or None,
             "config": dict(config or {}),
         }
+        self._writable = PictureFilter("Weights & Biases", "wandb")
         self._run: Any = None
 
     def __call__(self, records: Sequence[Record]) -> None:
@@ -55,7 +56,7 @@ class WandbWriter(Writer):
         if self._run is None:
             self._run = self._start()
         with tempfile.TemporaryDirectory() as folder:
-            for step, group in _by_step(records).items():
+            for step, group in _by_step(self._writable(records)).items():
                 values = {record.key: self._convert(record, Path(folder)) for record in group}
                 self._run.log({**values, "step": step})
 
