@@ -13,10 +13,11 @@ import yardstick
 from figures import report
 from train_step import OBS, Benchmark
 
+from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.jax.compiled import Compiler
 from embodied.jax.compiled_policy import CompiledPolicy
-from embodied.jax.platform import choose_platform
+from embodied.jax.platform import prepare_process
 from embodied.jax.sharding import DeviceMesh
 
 #: Calls that are timed together, since a single one is short.
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--envs", nargs="+", type=int, default=[1, 4, 16])
     parser.add_argument("--dtype", default="float32")
     args = parser.parse_args()
-    choose_platform()
+    prepare_process(Presets.load().defaults.jax, learning=True)
     yardstick.report_yardsticks()
     for size in args.sizes:
         bench = Benchmark(size, args.dtype)

@@ -23,7 +23,7 @@ from dreamerv3.imagination import imagination_losses, imagine
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
-from embodied.jax.platform import choose_platform, keep_free_memory
+from embodied.jax.platform import prepare_process
 
 FLAGS = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
 OBS = {
@@ -51,8 +51,6 @@ class Benchmark:
         self.data = jax.device_put(self.batch())
         create = nj.init(lambda data: self.model.train(self.carry(), data))
         self.params = jax.jit(lambda data: create({}, data, seed=0))(self.data)
-        if jax.default_backend() == "cpu":
-            keep_free_memory()
 
     def carry(self) -> Any:
         """Return a fresh carry."""
@@ -138,7 +136,7 @@ def main() -> None:
     parser.add_argument("--imag_parts", default="auto", help="agent.imag_parts: steps or whole")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
-    choose_platform()
+    prepare_process(Presets.load().defaults.jax, learning=True)
     yardstick.report_yardsticks()
     for size in args.sizes:
         bench = Benchmark(size, args.dtype, args.repeats, args.imag_parts)

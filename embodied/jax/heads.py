@@ -225,7 +225,7 @@ class MLPHead(_HeadOptions):
           A `Distribution` with batch dimensions ``batch``, or a dictionary of them.
         """
         x = self._mlp(_flat(x, bdims), first)
-        kind = Head if isinstance(self.space, Space) else DictHead
+        kind: Any = Head if isinstance(self.space, Space) else DictHead
         return self.sub("head", kind, self.space, self.output, **self._head_options)(x)
 
     @property

@@ -18,7 +18,7 @@ from embodied.jax.compiled import Compiler, Use, random_key
 from embodied.jax.compiled_policy import CompiledPolicy
 from embodied.jax.guard import Guard
 from embodied.jax.model import Model
-from embodied.jax.params import Creation, Params, creation_for_training, param_difference, zeros
+from embodied.jax.params import Params, creation_for_training, param_difference, placed, zeros
 from embodied.jax.platform import Platform, release_free_memory
 from embodied.jax.sharding import from_device, own_part, policy_mesh, training_mesh
 
@@ -72,17 +72,18 @@ class JaxAgent(Agent):
             self.model, self.obs_space, self._policy_mesh, compiler, config.seed, self._lock
         )
         creation = creation_for_training(self.model, self.obs_space, self.act_space, config)
-        self._layout = self._mesh.params(creation.shapes, self.model.partition_rules)
+        layout = self._mesh.params(creation.shapes, self.model.partition_rules)
+        self._shapes = placed(creation.shapes, layout)
         rows, copies = self._mesh.rows, self._mesh.replicated
         # The guard looks at training, where it can name the loss term.
-        outputs = (self._layout, rows, rows, copies)
+        outputs = (layout, rows, rows, copies)
         self._train = compiler(self._run_train, (0, 2), outputs, debug_nans=False)
         self._report = compiler(self._run_report, (2,), (rows, copies))
         self._report_compiled: concurrent.futures.Future[None] | None = None
 
         self._counters = {"train": 0, "report": 0}
         self._pending: tuple[Any, Any] | None = None
-        self._params = self._compile(creation)
+        self._params = self._compile(lambda: creation(random_key(config.seed, Use.INIT), layout))
         self._update_policy()
 
     @property
@@ -249,15 +250,11 @@ class JaxAgent(Agent):
         after, metrics = report(params, carry, data, seed=key, ignore=True)[1]
         return after, metrics
 
-    def _compile(self, creation: Creation) -> Params:
+    def _compile(self, create: Callable[[], Params]) -> Params:
         """Compile what acts and trains, and create the parameters meanwhile."""
         config = self.config
-        self._shapes = {
-            path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=self._layout[path])
-            for path, shape in creation.shapes.items()
-        }
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            created = pool.submit(creation, random_key(config.seed, Use.INIT), self._layout)
+            created = pool.submit(create)
             args = self._example_call(self.init_train, config.batch_length)
             jobs = [pool.submit(self._train.compile, *args)]
             if config.jax.enable_policy:
@@ -294,8 +291,4 @@ class JaxAgent(Agent):
         shapes = self._read_by_policy(self._shapes)
         if not self._acts_elsewhere:
             return shapes
-        copies = self._policy_mesh.replicated
-        return {
-            path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=copies)
-            for path, shape in shapes.items()
-        }
+        return placed(shapes, dict.fromkeys(shapes, self._policy_mesh.replicated))

@@ -130,9 +130,11 @@ class Optimizer(nj.Module):
         counted: Any = 1
         if scaling:
             finite, metrics = scaling.update(grads)
-            keep = lambda new, old: jnp.where(finite, new, old)  # noqa: E731
-            updates = jax.tree.map(lambda update: keep(update, 0.0), updates)
-            new = jax.tree.map(keep, new, old)
+            updates, new = jax.tree.map(
+                lambda new, old: jnp.where(finite, new, old),
+                (updates, new),
+                (jax.tree.map(jnp.zeros_like, updates), old),
+            )
             counted = finite.astype(jnp.int32)
         changed = {key: param + updates[key] for key, param in params.items()}
         tree.write(new)

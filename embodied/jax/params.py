@@ -78,6 +78,16 @@ def param_shapes(
     return {path: value.shape for path, value in shapes.items()}
 
 
+def placed(
+    shapes: Mapping[str, jax.ShapeDtypeStruct], layout: Mapping[str, Sharding]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Say of shapes by path where the arrays lie, for compilation."""
+    return {
+        path: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=layout[path])
+        for path, shape in shapes.items()
+    }
+
+
 def zeros(spaces: Mapping[str, Space], *batch: int) -> Batch:
     """Make arrays of zeros [*batch, ...] for each space."""
     return {key: np.zeros((*batch, *space.shape), space.dtype) for key, space in spaces.items()}

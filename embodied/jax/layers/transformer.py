@@ -271,7 +271,7 @@ class LayerScan(nj.Module):
         if count < 1:
             raise ValueError(f"LayerScan '{self.path}' got {count} layers, expected at least one.")
         self.count = count
-        self._make = lambda: self.sub("layer", make, *args, **kwargs)
+        self._make, self._args, self._kwargs = make, args, kwargs
 
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Map a tree x through all layers, each called as `layer(x, *args, **kwargs)`.
@@ -280,8 +280,11 @@ class LayerScan(nj.Module):
           TypeError: from JAX, if the layer changes the structure, shapes or dtypes of x.
           ValueError: if the stored parameters are for another number of layers.
         """
-        layer: Any = self._make()
-        call = lambda x: layer(x, *args, **kwargs)  # noqa: E731
+        layer: Any = self.sub("layer", self._make, *self._args, **self._kwargs)
+
+        def call(x: Any) -> Any:
+            return layer(x, *args, **kwargs)
+
         stacked = self._stacked(layer, call, x)
 
         def step(x: Any, params: dict[str, jax.Array]) -> tuple[Any, None]:

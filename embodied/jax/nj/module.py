@@ -130,13 +130,13 @@ class Module(metaclass=ModuleMeta):
         for path, value in values.items():
             context().write(path, value)
 
-    def sub(self, name: str, make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def sub(self, name: str, make: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Return the child module `name`, made as ``make(*args, name=name, **kwargs)`` at first.
 
         Raises:
           TypeError: The child exists and is of another class.
         """
-        child = self._children.get(name)
+        child: T | None = self._children.get(name)
         if child is None:
             with scope(self.path, absolute=True):
                 child = self._children[name] = make(*args, name=name, **kwargs)
