@@ -151,8 +151,9 @@ class Space:
         if not self.shape:
             return bool(low <= value.item() <= high)
         # Counting is three times as fast as `all` for the small arrays that observations are.
-        inside = np.count_nonzero(value >= low) == value.size
-        return inside and np.count_nonzero(value <= high) == value.size
+        size: int = value.size
+        inside: bool = np.count_nonzero(value >= low) == size
+        return inside and size == np.count_nonzero(value <= high)
 
     def __contains__(self, value: Any) -> bool:
         return self.explain(value) is None
@@ -206,13 +207,13 @@ class Space:
         return int(info.min) if name == "low" else min(int(info.max) + 1, np.iinfo(np.int64).max)
 
     def _integer_bound(self, bound: Any, name: str) -> np.ndarray:
-        bound = np.asarray(bound, object)
+        numbers = np.asarray(bound, object)
         smallest = self._default_bound("low")
         largest = self._default_bound("high")
-        if any(x != int(x) or not smallest <= x <= largest for x in bound.ravel()):
+        if any(x != int(x) or not smallest <= x <= largest for x in numbers.ravel()):
             message = f"Got {name}={bound}, expected whole numbers from {smallest} to {largest}"
             raise ValueError(f"{message}, the range of {self.dtype}.")
-        return bound.astype(np.int64)
+        return numbers.astype(np.int64)
 
     def _prepare_checks(self) -> None:
         """Precompute the closed range to compare with, None where the dtype is range enough."""
@@ -244,7 +245,8 @@ class Space:
     def _all_finite(self, value: Any) -> bool:
         if not self.shape:
             return math.isfinite(value)
-        return np.count_nonzero(np.isfinite(value)) == value.size
+        finite: bool = np.count_nonzero(np.isfinite(value)) == value.size
+        return finite
 
     def _explain_range(self, value: np.ndarray) -> str:
         if self._floating and np.isnan(value).any():

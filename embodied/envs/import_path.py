@@ -65,4 +65,5 @@ def load(path: str) -> Callable[..., Any]:
             f"Got {type(target).__name__} at {path!r}, expected a class or function that makes an "
             "environment."
         )
-    return target
+    constructor: Callable[..., Any] = target
+    return constructor

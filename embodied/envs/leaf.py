@@ -77,8 +77,8 @@ class Leaf:
         value = np.asarray(value, self.dtype)
         if self.low is not None and self.high is not None:
             # Scaling to the bounds in float32 can overshoot them by a rounding error.
-            value = np.asarray(np.minimum(np.maximum(value, self.low), self.high))
-        return value
+            value = np.minimum(np.maximum(value, self.low), self.high)
+        return np.asarray(value)
 
 
 def _converted(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -191,13 +191,13 @@ def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any =
 
 def _numeric(dtype: Any) -> np.dtype:
     """Refuse types that are not booleans, integers or floats."""
-    dtype = np.dtype(dtype)
-    if dtype.kind not in "biuf":
+    numeric: np.dtype = np.dtype(dtype)
+    if numeric.kind not in "biuf":
         raise UnsupportedSpace(
-            f"Got an array of type {dtype}, expected booleans, integers or floats; encode it as "
+            f"Got an array of type {numeric}, expected booleans, integers or floats; encode it as "
             "numbers in the environment."
         )
-    return dtype
+    return numeric
 
 
 def _sizes(dtype: np.dtype, shape: tuple[int, ...], low: Any, high: Any) -> np.ndarray | None:
@@ -205,12 +205,11 @@ def _sizes(dtype: np.dtype, shape: tuple[int, ...], low: Any, high: Any) -> np.n
     if low is None or high is None:
         return None
     info = np.iinfo(dtype)
-    low = np.broadcast_to(low, shape)
-    high = np.broadcast_to(high, shape)
-    whole = (low == info.min) | (high == info.max)
+    lows, highs = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+    whole = (lows == info.min) | (highs == info.max)
     if info.bits > 16 and np.any(whole):
         return None
-    return high.astype(np.int64) - low.astype(np.int64) + 1
+    return np.asarray(highs.astype(np.int64) - lows.astype(np.int64) + 1)
 
 
 def _classes(dtype: np.dtype, shape: tuple[int, ...], low: Any, sizes: np.ndarray) -> Leaf:

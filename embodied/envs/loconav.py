@@ -175,7 +175,7 @@ def _build(body: str, maze: str, size: tuple[int, int], length: int, seed: int) 
     mazes = importlib.import_module("dm_control.locomotion.arenas.mazes")
     textures = importlib.import_module("dm_control.locomotion.arenas.labmaze_textures")
     props = importlib.import_module("dm_control.locomotion.props.target_sphere")
-    tasks = importlib.import_module("dm_control.locomotion.tasks.random_goal_maze")
+    tasks: Any = importlib.import_module("dm_control.locomotion.tasks.random_goal_maze")
     module, name, physics_step, control_step, cell = BODIES[body]
     walker = getattr(importlib.import_module(module), name)(name="walker")
     random = np.random.RandomState(seed)
@@ -190,7 +190,7 @@ def _build(body: str, maze: str, size: tuple[int, int], length: int, seed: int) 
         skybox_texture=textures.SkyBox("sky_03"),
     )
 
-    class Goal(tasks.RepeatSingleGoalMaze):  # type: ignore[name-defined]
+    class Goal(tasks.RepeatSingleGoalMaze):  # type: ignore[misc]
         """Ends at the first goal, for good."""
 
         def get_discount(self, physics: Any) -> float:

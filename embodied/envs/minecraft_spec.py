@@ -29,12 +29,12 @@ def make(size: tuple[int, int], break_speed: float) -> Any:
       A `gym` environment with the observations `pov`, `inventory`, `equipped_items` and
       `life_stats`, and dicts as actions.
     """
-    base = importlib.import_module("minerl.herobraine.env_specs.simple_embodiment")
-    handler = importlib.import_module("minerl.herobraine.hero.handler")
+    base: Any = importlib.import_module("minerl.herobraine.env_specs.simple_embodiment")
+    handler: Any = importlib.import_module("minerl.herobraine.hero.handler")
     handlers = importlib.import_module("minerl.herobraine.hero.handlers")
     names = items()
 
-    class BreakSpeed(handler.Handler):  # type: ignore[name-defined]
+    class BreakSpeed(handler.Handler):  # type: ignore[misc]
         """Makes the world send the factor to the player's client."""
 
         def to_string(self) -> str:
@@ -43,7 +43,7 @@ def make(size: tuple[int, int], break_speed: float) -> Any:
         def xml_template(self) -> str:
             return f"<BreakSpeedMultiplier>{break_speed}</BreakSpeedMultiplier>"
 
-    class World(base.SimpleEmbodimentEnvSpec):  # type: ignore[name-defined]
+    class World(base.SimpleEmbodimentEnvSpec):  # type: ignore[misc]
         """A world without a goal of its own; the adapter pays the rewards."""
 
         def __init__(self) -> None:

@@ -44,7 +44,8 @@ def make_resize(method: str) -> Resize:
         return np.array(image.resize((size[1], size[0]), library.Resampling.BILINEAR))
 
     def with_opencv(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-        return library.resize(picture, (size[1], size[0]), interpolation=library.INTER_AREA)
+        resized = library.resize(picture, (size[1], size[0]), interpolation=library.INTER_AREA)
+        return np.asarray(resized)
 
     return with_pillow if method == "pillow" else with_opencv
 

@@ -111,16 +111,18 @@ def make_batch(
     target, arguments, keywords = _find(task, overrides, batched=True)
     seeds = [instance_seed(seed, index + number) for number in range(envs)]
     filled = {"num_envs": envs, "seeds": seeds, "seed": seeds[0], "index": index}
-    env = _call(target, arguments, keywords, filled, task)
+    env: Any = _call(target, arguments, keywords, filled, task)
     if hasattr(env, "single_observation_space"):
-        vector = importlib.import_module("embodied.envs.from_gymnasium_vector")
-        return vector.FromGymnasiumVector(env, seeds=seeds)
+        from embodied.envs.from_gymnasium_vector import FromGymnasiumVector
+
+        return FromGymnasiumVector(env, seeds=seeds)
     if not hasattr(env, "batch_size"):
         raise EnvError(
             f"Got {type(env).__name__} from {task!r}, whose constructor takes num_envs, expected "
             "a BatchedEnv or a gymnasium.vector.VectorEnv."
         )
-    return env
+    batch: Env = env
+    return batch
 
 
 def check_task(task: str) -> None:
@@ -256,7 +258,8 @@ def _call(
 def _adapter(suite: str, module: str, name: str) -> Callable[..., Any]:
     """Import a class of a suite."""
     try:
-        return getattr(importlib.import_module(module), name)
+        adapter: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return adapter
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("embodied"):
             raise
@@ -282,13 +285,16 @@ def _keywords(target: Callable[..., Any], skip: int) -> tuple[list[str], bool]:
 def _adapt(env: Any, task: str, seed: int) -> Env:
     """Wrap what a constructor returned if it has a foreign interface."""
     if hasattr(env, "obs_space") and hasattr(env, "act_space"):
-        return env
+        ours: Env = env
+        return ours
     if hasattr(env, "observation_space") and hasattr(env, "action_space"):
-        from_gymnasium = importlib.import_module("embodied.envs.from_gymnasium")
-        return from_gymnasium.FromGymnasium(env, seed=seed)
+        from embodied.envs.from_gymnasium import FromGymnasium
+
+        return FromGymnasium(env, seed=seed)
     if hasattr(env, "observation_spec") and hasattr(env, "action_spec"):
-        from_dm = importlib.import_module("embodied.envs.from_dm")
-        return from_dm.FromDM(env)
+        from embodied.envs.from_dm import FromDM
+
+        return FromDM(env)
     raise EnvError(
         f"Got {type(env).__name__} from {task!r}, expected an environment with obs_space and "
         "act_space, or one of Gymnasium or dm_env."

@@ -118,7 +118,7 @@ def test_mixer_refuses_bad_weights(weights):
         Mixer({"a": Counter(), "b": Counter()}, weights)
 
 
-# Consec (spec rows 5.3, 5.10, 6.4).
+# Consec.
 
 
 def sequences(steps):

@@ -143,7 +143,8 @@ class WorkerProcess:
 
 def _pickled(index: int, make_env: Callable[[], Any]) -> bytes:
     try:
-        return cloudpickle.dumps(make_env)
+        content: bytes = cloudpickle.dumps(make_env)
+        return content
     except Exception as error:
         advice = "construct such objects inside the constructor, or run without processes"
         reason = f"its constructor cannot be sent to a process ({error}); {advice}."

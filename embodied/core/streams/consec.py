@@ -11,7 +11,7 @@ class Consec(Stream):
     """Cuts every sequence of a source into `consec` windows that follow each other.
 
     Window i of a sequence is `data[:, i * length : i * length + length + prefix]`. It shares its
-    first `prefix` steps with the window before, which serve as context (spec rows 5.3, 5.10, 6.4).
+    first `prefix` steps with the window before, which serve as context, see `docs/notation.md`.
     Every window gets a key `consec`, int32 [B, length + prefix], filled with i.
     """
 

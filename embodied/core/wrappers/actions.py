@@ -13,7 +13,7 @@ from embodied.core.wrappers.base import Wrapper, find_float_space
 class ActionRepeat(Wrapper):
     """Applies each action several times, sums the rewards and returns the last observation.
 
-    Stops early when the episode ends. Resets are not repeated (spec row 7.5).
+    Stops early when the episode ends. Resets are not repeated.
     """
 
     def __init__(self, env: Env, repeat: int) -> None:
@@ -47,7 +47,7 @@ class ActionRepeat(Wrapper):
 
 
 class ClipAction(Wrapper):
-    """Clips what the environment sees, while the replay stores what the policy sampled (row 7.4).
+    """Clips what the environment sees, while the replay stores what the policy sampled.
 
     Meant as the outermost wrapper. The action space stays as it is.
     """

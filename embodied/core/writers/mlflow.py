@@ -96,7 +96,7 @@ class MLflowWriter(Writer):
             number = found.experiment_id
         else:
             number = self._client.create_experiment(self._experiment, self._artifacts)
-        return self._client.create_run(number, run_name=self._name).info.run_id
+        return str(self._client.create_run(number, run_name=self._name).info.run_id)
 
     def _log_params(self, run: str) -> None:
         """Log the options that the run does not have yet; those it has cannot be changed."""
