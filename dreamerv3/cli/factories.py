@@ -14,7 +14,7 @@ from typing import Any
 from dreamerv3.cli import agents
 from dreamerv3.cli.writers import make_outputs
 from embodied.core.config import Config
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
 from embodied.core.random_agent import RandomAgent

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 from embodied.core.config import Config
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.writers.background import BackgroundWriter
 from embodied.core.writers.jsonl import JSONLWriter
 from embodied.core.writers.mlflow import MLflowWriter

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.writers.writer import Record, Writer
 
 _LOG = logging.getLogger(__name__)

@@ -4,41 +4,40 @@ import dataclasses
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from embodied.core.config import ConfigError
 from embodied.core.replay.requirements import Requirements
 from embodied.core.space import Space
+from embodied.run.options import RunOptions
 
 _UNITS = ((1024**4, "TB"), (1024**3, "GB"), (1024**2, "MB"), (1024, "KB"))
 
 
-def start_banner(args: Any, requirements: Requirements, multiplier: int, needed: int) -> str:
+def start_banner(options: RunOptions, requirements: Requirements, multiplier: int) -> str:
     """Describe the budget, the schedule of learning, and the memory and disk of the replay.
 
     Args:
-      args: Options of the run.
+      options: Options of the run.
       requirements: Needs of a full replay.
       multiplier: Environment frames per agent step.
-      needed: Items at which learning starts.
 
     Raises:
       ConfigError: The replay needs more than the machine has, and `replay_strict` is set.
     """
-    updates = args.train_ratio / needed
-    budget = int(args.steps)
-    replay, problem = replay_needs(requirements, budget, Path(args.logdir))
-    if problem and args.replay_strict:
+    updates = options.updates_per_step
+    budget = int(options.steps)
+    replay, problem = replay_needs(requirements, budget, Path(options.logdir))
+    if problem and options.replay_strict:
         raise ConfigError(f"{problem} Or set --replay.strict False to start nevertheless.")
     return "\n".join(
         [
             f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
-            f"({multiplier} per step), {args.envs} environments",
+            f"({multiplier} per step), {options.envs} environments",
             f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
-            f"(train ratio {args.train_ratio:g}, {args.batch_size} x {args.batch_length} steps per "
-            f"update), from {needed:,} items on",
+            f"(train ratio {options.train_ratio:g}, {options.batch_size} x {options.batch_length} steps per "
+            f"update), from {options.batch_steps:,} items on",
             replay,
             *([f"Warning:  {problem}"] if problem else []),
         ]

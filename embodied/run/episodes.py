@@ -83,7 +83,7 @@ class EpisodeLogger:
         self._started: dict[int, int] = {}
         self.finished = 0
 
-    def __call__(self, transition: Mapping[str, np.ndarray], worker: int) -> Episode | None:
+    def add(self, transition: Mapping[str, np.ndarray], worker: int) -> Episode | None:
         """Take in one transition of a worker: reward [], flags [], and whatever else it holds.
 
         Returns:

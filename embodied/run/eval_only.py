@@ -1,6 +1,5 @@
 """Evaluate a saved agent, in one process and without learning."""
 
-import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from embodied.core.checkpoint import Checkpoint
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.interfaces import Agent, Env
 from embodied.core.logger import Logger
 from embodied.core.writers.pictures import write_video
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
-from embodied.run.heartbeat import Heartbeat
-from embodied.run.stop import StopRequested, StopSignals
+from embodied.run.options import RunOptions
+from embodied.run.session import Session, session
 
 EPISODES, SUMMARY, VIDEOS = "episodes.jsonl", "summary.json", "videos"
 
 
-def eval_only(make_agent: Callable[[], Agent], make_env: Callable[[int], Env], args: Any) -> None:
-    """Run exactly `args.eval_eps` episodes over `args.eval_envs` environments.
+def eval_only(make_agent: Callable[[], Agent], make_env: Callable[[int], Env], options: RunOptions) -> None:
+    """Run exactly `options.eval_eps` episodes over `options.eval_envs` environments.
 
-    The folder `args.logdir` gets `episodes.jsonl` with a line per episode (`episode`, `env`,
+    The folder `options.logdir` gets `episodes.jsonl` with a line per episode (`episode`, `env`,
     `score`, `length`), `summary.json` (`episodes`, `score_mean`, `score_std`, `length_mean` and
     where the agent comes from), and `videos/`, if asked for. Files of an earlier evaluation in the
     same folder are replaced.
@@ -33,47 +32,34 @@ def eval_only(make_agent: Callable[[], Agent], make_env: Callable[[int], Env], a
       make_agent: Makes an agent that acts; neither a replay nor the state of an optimizer is
         needed.
       make_env: Makes the environment of an index; sent to worker processes.
-      args: Options: those of `run` in `configs.yaml`, and `logdir`, `eval`, `fps`.
+      options: Options of the run.
 
     Raises:
-      FileNotFoundError: If `args.from_checkpoint` has no checkpoint.
+      FileNotFoundError: If `options.from_checkpoint` has no checkpoint.
       ValueError: If the checkpoint does not fit the agent.
       SystemExit: After a signal, with the exit code; episodes that were complete are kept.
     """
-    stop = StopSignals()
-    with stop, Heartbeat() as heartbeat, contextlib.suppress(StopRequested):
-        _evaluate(make_agent, make_env, args, stop, heartbeat)
-    if stop.requested:
-        raise SystemExit(stop.exit_code)
+    with session() as here:
+        with here.phase("Building the agent"):
+            agent = make_agent()
+        source = _load(agent, options, here)
+        with here.phase(f"Starting {options.eval_envs} environments"):
+            evaluation = Evaluation(make_env, options, here)
+        record = _Record(options, source)
+        episodes = EpisodeLogger(Logger(Counter(), []), int(options.eval.video))
+        with here.loop(options.logdir):
+            with here.heartbeat.activity("running episodes", record.progress):
+                evaluation.run(agent, episodes, record.add)
+            record.finish()
 
 
-def _evaluate(
-    make_agent: Callable[[], Agent],
-    make_env: Callable[[int], Env],
-    args: Any,
-    stop: StopSignals,
-    heartbeat: Heartbeat,
-) -> None:
-    with heartbeat.phase("Building the agent"):
-        agent = make_agent()
-    source = _load(agent, args, heartbeat)
-    with heartbeat.phase(f"Starting {args.eval_envs} environments"):
-        evaluation = Evaluation(make_env, args, stop)
-    with contextlib.closing(evaluation):
-        record = _Record(args, source)
-        episodes = EpisodeLogger(Logger(Counter(), []), int(args.eval.video))
-        with stop.protected(), heartbeat.activity("running episodes", record.progress):
-            evaluation.run(agent, episodes, record.add)
-        record.finish()
-
-
-def _load(agent: Agent, args: Any, heartbeat: Heartbeat) -> dict[str, Any]:
+def _load(agent: Agent, options: RunOptions, here: Session) -> dict[str, Any]:
     """Load the agent; say where it comes from. An agent that acts at random needs no checkpoint."""
-    if not args.from_checkpoint:
+    if not options.from_checkpoint:
         return {"checkpoint": "", "step": 0}
-    with heartbeat.phase(f"Loading the agent from {args.from_checkpoint}"):
-        checkpoint = Checkpoint(Path(args.from_checkpoint))
-        snapshot, states = checkpoint.read(args.from_checkpoint, ["agent"])
+    with here.phase(f"Loading the agent from {options.from_checkpoint}"):
+        checkpoint = Checkpoint(Path(options.from_checkpoint))
+        snapshot, states = checkpoint.read(options.from_checkpoint, ["agent"])
         agent.load(states["agent"])
     return {"checkpoint": str(snapshot.path), "step": snapshot.step}
 
@@ -81,9 +67,9 @@ def _load(agent: Agent, args: Any, heartbeat: Heartbeat) -> dict[str, Any]:
 class _Record:
     """Files of an evaluation."""
 
-    def __init__(self, args: Any, source: dict[str, Any]) -> None:
-        self._args, self._source = args, source
-        self._folder = Path(args.logdir)
+    def __init__(self, options: RunOptions, source: dict[str, Any]) -> None:
+        self._options, self._source = options, source
+        self._folder = Path(options.logdir)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._episodes: list[Episode] = []
         (self._folder / EPISODES).write_text("")
@@ -102,17 +88,17 @@ class _Record:
         with (self._folder / EPISODES).open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(
-            f"Episode {number + 1} of {self._args.eval_eps}: score {episode.score:.4g}, "
+            f"Episode {number + 1} of {self._options.eval_eps}: score {episode.score:.4g}, "
             f"{episode.length:,} steps",
             flush=True,
         )
-        for key, frames in episode.videos.items() if self._args.eval.video else ():
+        for key, frames in episode.videos.items() if self._options.eval.video else ():
             name = f"episode{number:05d}-{key.replace('/', '-')}"
-            write_video(self._folder / VIDEOS / name, frames, self._args.fps)
+            write_video(self._folder / VIDEOS / name, frames, self._options.fps)
 
     def progress(self) -> str:
         """Say how many episodes are over."""
-        return f"{len(self._episodes)} of {self._args.eval_eps} episodes are over"
+        return f"{len(self._episodes)} of {self._options.eval_eps} episodes are over"
 
     def finish(self) -> None:
         """Write and print the summary."""
@@ -122,8 +108,8 @@ class _Record:
             "score_mean": float(np.mean(scores)) if scores else None,
             "score_std": float(np.std(scores)) if scores else None,
             "length_mean": float(np.mean([x.length for x in self._episodes])) if scores else None,
-            "mode": self._args.eval.mode,
-            "seed": self._args.seed,
+            "mode": self._options.eval.mode,
+            "seed": self._options.seed,
             **self._source,
         }
         (self._folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")

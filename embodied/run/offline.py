@@ -1,66 +1,103 @@
 """Train from stored steps only."""
 
-import contextlib
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from embodied.core.interfaces import Agent, Env, Stream
-from embodied.core.logger import Logger
-from embodied.core.replay.replay import Replay
-from embodied.run.training_loop import run_to_end
-from embodied.run.training_run import Factories, TrainingRun
+from embodied.core.interfaces import Agent
+from embodied.core.replay.schema import is_float
+from embodied.core.space import Space
+from embodied.run.options import RunOptions
+from embodied.run.run import Run
+from embodied.run.session import session
+from embodied.run.setup import MakeAgent, MakeLogger, MakeReplay, MakeStream, resume, set_up
+
+#: What sampling adds to a batch, and no step stores.
+SAMPLED = ("consec", "stepid")
 
 
 def offline(
-    make_agent: Callable[[], Agent],
-    make_replay: Callable[[], Replay],
-    make_env: Callable[[int], Env],
-    make_stream: Callable[[Replay, str], Stream],
-    make_logger: Callable[[], Logger],
-    args: Any,
+    make_agent: MakeAgent,
+    make_replay: MakeReplay,
+    make_stream: MakeStream,
+    make_logger: MakeLogger,
+    options: RunOptions,
 ) -> None:
     """Train on a copy of another run's replay, without environments.
 
     Steps are counted as if they had been collected: each pays for as many updates as in `train`, so
-    that budgets and curves compare. The steps of `args.from_replay`, a replay folder or a run that
-    has one, are copied into the replay of this run at its first start.
+    that budgets and curves compare. The steps of `options.from_replay`, a replay folder or a run
+    that has one, are copied into the replay of this run at its first start.
 
-    Arguments and errors are those of `train`; no environment is stepped.
+    Arguments and errors are those of `train`.
 
     Raises:
-      ValueError: If there are too few steps to learn from.
+      ValueError: If there are too few steps to learn from, or others than the agent reads; nothing
+        is written then.
     """
-    factories = Factories(make_agent, make_replay, make_env, make_stream, make_logger)
-    run_to_end(functools.partial(OfflineRun, factories, args), args)
+    with session() as here:
+        run = set_up(here, options, make_agent, make_replay, make_stream, make_logger)
+        if not run.checkpoint.exists():
+            _copy_steps(run)
+        resume(run)
+        # Environments of a training run that is continued here have no meaning any more.
+        run.driver_state.load(None)
+        print(f"Learning from {len(run.replay):,} items, none are added.", flush=True)
+        with run.to_the_end():
+            learn_offline(run)
 
 
-class OfflineRun(TrainingRun):
-    """A training run whose steps have been collected before."""
+def learn_offline(run: Run) -> None:
+    """The loop: every step of the budget pays for updates."""
+    agent, replay, batches = run.agent, run.replay, run.batches["train"]
+    for step in run.stored_steps():
+        for _ in run.updates(step):
+            run.learner.carry, outs, metrics = agent.train(run.learner.carry, next(batches))
+            if "replay" in outs:
+                replay.update(outs["replay"])
+            run.learner.add(metrics)
+        if run.report_due():
+            run.report()
+        if run.log_due():
+            run.log()
+        if run.save_due():
+            run.save()
 
-    def collect(self, steps: int) -> None:
-        """Make the updates that this many steps pay for."""
-        for _ in range(steps):
-            self.stop.check()
-            self.step.increment()
-            self.learner(int(self.step))
 
-    def _add_parts(self, factories: Factories, cleanup: contextlib.ExitStack) -> None:
-        if not self.checkpoint.exists():
-            self._replay.load(directory=_replay_folder(self._args.from_replay))
+def _copy_steps(run: Run) -> None:
+    """Take over the steps of another replay, and find out whether they can be learned from.
 
-    def _start_environments(self, factories: Factories, cleanup: contextlib.ExitStack) -> None:
-        # Those of a training run that is continued here have no meaning any more.
-        self._driver_state.load(None)
-
-    def _print_banner(self) -> None:
-        if not self.learner.ready:
+    Raises:
+      ValueError: If they cannot.
+    """
+    source, replay, needed = run.options.from_replay, run.replay, run.schedule.needed
+    replay.load(directory=_replay_folder(source))
+    if len(replay) < needed:
+        raise ValueError(
+            f"Got {len(replay):,} items from '{source}', expected at least {needed:,}, the steps "
+            "of a batch; collect more of them."
+        )
+    assert replay.schema is not None, "there are steps"
+    stored = {field.key: (field.dtype, field.shape) for field in replay.schema.fields}
+    for key, space in _spaces(run.agent).items():
+        if key not in stored:
             raise ValueError(
-                f"Got {len(self._replay):,} items from '{self._args.from_replay}', expected at "
-                f"least {self.learner.needed:,}, the steps of a batch; collect more of them."
+                f"The steps of '{source}' have no '{key}', which the agent reads; they have "
+                f"{', '.join(sorted(stored))}."
             )
-        print(f"Learning from {len(self._replay):,} items, none are added.", flush=True)
+        dtype, shape = stored[key]
+        if shape != space.shape or is_float(dtype) != is_float(space.dtype):
+            raise ValueError(
+                f"The steps of '{source}' have '{key}' as {dtype} of shape {shape}, but the agent "
+                f"reads {space.dtype} of shape {space.shape}; choose the task and the options "
+                "that they were collected with."
+            )
+
+
+def _spaces(agent: Agent) -> dict[str, Space]:
+    """Spaces of what an agent reads of a stored step, as far as it tells them."""
+    spaces: dict[str, Space] = {}
+    for name in ("obs_space", "act_space", "ext_space"):
+        spaces |= getattr(agent, name, {})
+    return {key: space for key, space in spaces.items() if key not in SAMPLED}
 
 
 def _replay_folder(path: str) -> Path:

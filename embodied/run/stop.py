@@ -1,4 +1,4 @@
-"""Ends a run on request: SIGINT (Ctrl-C) and SIGTERM let it save first."""
+"""Ends a run on request: SIGINT (Ctrl+C) and SIGTERM let it save first."""
 
 import contextlib
 import enum
@@ -15,35 +15,37 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequested(BaseException):
-    """Raised where the run is when it has to stop.
+    """Raised where the main thread is when the run has to stop.
 
     Like KeyboardInterrupt it is no Exception, so that code which handles errors lets it pass.
     """
 
 
-class _When(enum.Enum):
-    """When the main thread may be left for a signal."""
+class Place(enum.Enum):
+    """Where the main thread is, which decides what a request to stop does.
 
-    AT_ONCE = enum.auto()
-    LATE = enum.auto()
-    NEVER = enum.auto()
+    | place | at once | when the grace is over |
+    | --- | --- | --- |
+    | `SETUP`: nothing belongs together yet | raised | raised again if it came in a destructor |
+    | `LOOP`: something would be torn apart | noted, the loop looks at it | noted |
+    | `WAIT`: in the loop, for something else | noted, as most waits are short | raised |
+    """
+
+    SETUP = enum.auto()
+    LOOP = enum.auto()
+    WAIT = enum.auto()
 
 
 class StopSignals:
-    """Turns the first signal into a request to stop.
+    """Turns the first signal into a request to stop, see `Place` for what happens to it.
 
-    During set-up, the main thread may be left at any point, and the request is raised there as
-    `StopRequested`. In the body of `protected`, it is only noted, for `check` to raise at a point
-    where everything belongs together. So it is in that of `interruptible` at first, since most
-    waits are short; one that is not over after the grace is left. A second SIGINT ends the process
-    at once. So does the first signal when the main thread does not come back from native code such
-    as a compiler during set-up, when there is nothing to save yet.
-
+    A second SIGINT ends the process at once. So does the first signal when native code, such as a
+    compiler, does not let the main thread go within the grace, as long as there is nothing to save.
     Signals are left alone outside the main thread.
 
     Attributes:
       requested: Whether a signal has come.
-      deferred: Whether requests are only noted, for a loop that looks at `requested` by itself.
+      deferred: Whether requests are only noted, wherever the main thread is.
       exit_code: Exit code that says so: 130 for SIGINT, 143 for SIGTERM, 0 for none.
     """
 
@@ -57,10 +59,10 @@ class StopSignals:
         self.exit_code = 0
         self.deferred = False
         self._grace = grace
-        self._when = _When.AT_ONCE
-        self._late = False
+        self._place = Place.SETUP
+        self._nothing_to_save = True
+        self._overdue = False
         self._swallowed = False
-        self._expendable = True
         self._cleanup = contextlib.ExitStack()
         self._previous_hook = sys.unraisablehook
 
@@ -90,45 +92,52 @@ class StopSignals:
 
     def __exit__(self, *exception: object) -> None:
         """Restore the handlers."""
-        self._when = _When.NEVER
+        self._place = Place.LOOP
         self._cleanup.close()
 
     def check(self) -> None:
         """Raise `StopRequested` if a signal has come."""
-        if self.requested and not self.deferred:
+        if self.stopping:
             raise StopRequested
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the loop has to end by itself, without asking other processes."""
+        return self.requested and not self.deferred
 
     @contextlib.contextmanager
     def protected(self) -> Iterator[None]:
-        """Let the body finish; from now on there is something to save."""
-        self._expendable = False
-        with self._set(_When.NEVER):
+        """Be in the loop: the body finishes, and from now on there is something to save."""
+        self._nothing_to_save = False
+        with self._at(Place.LOOP):
             yield
 
     @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Allow the body to be left at any point if it takes long, because it waits."""
-        with self._set(_When.LATE):
+    def waiting(self) -> Iterator[None]:
+        """Wait in the loop: the body is left if it takes long, or not entered any more."""
+        with self._at(Place.WAIT):
             self.check()
             yield
 
     @contextlib.contextmanager
-    def _set(self, when: _When) -> Iterator[None]:
-        previous, self._when = self._when, when
+    def _at(self, place: Place) -> Iterator[None]:
+        previous, self._place = self._place, place
         try:
             yield
         finally:
-            self._when = previous
+            self._place = previous
 
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
+        """Handle a signal in the main thread, or what `_watch` sends when the grace is over."""
+        leave = False
         if not self.requested:
             self.requested = True
             self.exit_code = 128 + number
             print(f"Got {signal.Signals(number).name}, stopping.", flush=True)
-            leave = self._when is _When.AT_ONCE
-        else:
-            again = self._when is _When.AT_ONCE and self._swallowed
-            leave = self._late and (again or self._when is _When.LATE)
+            leave = self._place is Place.SETUP
+        elif self._overdue:
+            again = self._place is Place.SETUP and self._swallowed
+            leave = again or self._place is Place.WAIT
         if leave and not self.deferred:
             raise StopRequested
 
@@ -147,12 +156,8 @@ class StopSignals:
                 try:
                     numbers = receiver.recv(64)
                 except TimeoutError:
-                    if self._expendable and not self.requested:
-                        _exit_now(first)
                     receiver.settimeout(None)
-                    self._late = True
-                    # Wakes a wait. Not SIGINT, of which a second one ends everything.
-                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+                    self._end_grace(first)
                     continue
                 if not numbers:
                     return
@@ -162,6 +167,13 @@ class StopSignals:
                     if number in _SIGNALS and not first:
                         first = number
                         receiver.settimeout(self._grace)
+
+    def _end_grace(self, number: int) -> None:
+        if self._nothing_to_save and not self.requested:
+            _exit_now(number)
+        self._overdue = True
+        # Wakes a wait. Not SIGINT, of which a second one ends everything.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 def _exit_now(number: int) -> None:

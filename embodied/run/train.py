@@ -1,27 +1,34 @@
 """Collect experience and learn from it, in one process."""
 
-import functools
 from collections.abc import Callable
-from typing import Any
 
-from embodied.core.interfaces import Agent, Env, Stream
-from embodied.core.logger import Logger
-from embodied.core.replay.replay import Replay
-from embodied.run.training_loop import run_to_end
-from embodied.run.training_run import Factories, TrainingRun
+from embodied.run.options import RunOptions
+from embodied.run.run import Run
+from embodied.run.session import session
+from embodied.run.setup import (
+    MakeAgent,
+    MakeEnv,
+    MakeLogger,
+    MakeReplay,
+    MakeStream,
+    resume,
+    set_up,
+    start_environments,
+)
 
 
 def train(
-    make_agent: Callable[[], Agent],
-    make_replay: Callable[[], Replay],
-    make_env: Callable[[int], Env],
-    make_stream: Callable[[Replay, str], Stream],
-    make_logger: Callable[[], Logger],
-    args: Any,
+    make_agent: MakeAgent,
+    make_replay: MakeReplay,
+    make_env: MakeEnv,
+    make_stream: MakeStream,
+    make_logger: MakeLogger,
+    options: RunOptions,
 ) -> None:
-    """Train until the budget is reached; see `run_to_end` for how it ends.
+    """Train until the budget is reached, then save, log and return.
 
-    The same call with the same folder resumes.
+    The same call with the same folder resumes. SIGINT and SIGTERM save and end the program with
+    exit code 130 or 143; a second SIGINT ends it at once.
 
     Args:
       make_agent: Builds and compiles the agent.
@@ -29,8 +36,7 @@ def train(
       make_env: Makes the environment of an index; sent to worker processes.
       make_stream: Makes the stream of batches of a replay for `train` or `report`.
       make_logger: Makes the logger, whose step counts agent steps.
-      args: Options: those of `run` in `configs.yaml`, and `logdir`, `batch_size`, `batch_length`,
-        `consec_report`.
+      options: Options of the run.
 
     Raises:
       SystemExit: After a signal, with the exit code.
@@ -38,5 +44,40 @@ def train(
       NonFiniteError: If an update fails and `nonfinite` does not skip it; nothing is saved then but
         the batch, in the logdir.
     """
-    factories = Factories(make_agent, make_replay, make_env, make_stream, make_logger)
-    run_to_end(functools.partial(TrainingRun, factories, args), args)
+    with session() as here:
+        run = set_up(here, options, make_agent, make_replay, make_stream, make_logger)
+        resume(run)
+        start_environments(run, make_env)
+        with run.to_the_end():
+            learn_online(run, run.report)
+
+
+def learn_online(run: Run, report: Callable[[], None]) -> None:
+    """The loop: every transition is stored and pays for updates.
+
+    Args:
+      run: The parts of the run.
+      report: Called when a report is due.
+    """
+    agent, replay, batches = run.agent, run.replay, run.batches["train"]
+
+    def learn(step: int) -> None:
+        for _ in run.updates(step):
+            run.learner.carry, outs, metrics = agent.train(run.learner.carry, next(batches))
+            if "replay" in outs:
+                replay.update(outs["replay"])
+            run.learner.add(metrics)
+
+    learn = run.in_background(learn)
+    if run.schedule.owed:  # The run was stopped between two updates.
+        learn(int(run.step))
+    for transition, worker in run.transitions():
+        replay.add(transition, worker)
+        run.episodes.add(transition, worker)
+        learn(int(run.step))
+        if run.report_due():
+            report()
+        if run.log_due():
+            run.log()
+        if run.save_due():
+            run.save()

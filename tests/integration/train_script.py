@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from embodied.core.config import Config
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.interfaces import Agent, Env
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from embodied.core import clock as clock_module
-from embodied.core.clock import Clock
+from embodied.core.schedule import Clock
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 
 
 def test_counts():

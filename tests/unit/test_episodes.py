@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
 from embodied.core.writers.writer import Writer
 from embodied.run import episodes as episodes_module

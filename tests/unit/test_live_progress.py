@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.writers.terminal import LiveProgress, StatusLine
 from embodied.core.writers.writer import Record
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
 from embodied.core.writers.writer import Writer
 

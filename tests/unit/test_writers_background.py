@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
 from embodied.core.writers import services
 from embodied.core.writers.background import BackgroundWriter

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.writers.writer import Record, Writer
 
 

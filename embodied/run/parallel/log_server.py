@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.counter import Counter
+from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.parallel import rpc
@@ -55,7 +55,7 @@ class _Offered:
     ) -> None:
         for index, row in enumerate(rows):
             shared = {key: values[index] for key, values in columns.items()}
-            self._episodes({**shared, **row}, first + index)
+            self._episodes.add({**shared, **row}, first + index)
 
 
 class RemoteLogger:

@@ -4,10 +4,6 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
-
-from embodied.core.timer import Timer
-from embodied.run.stop import StopRequested, StopSignals
 
 POLL_SECONDS = 0.2
 
@@ -27,6 +23,7 @@ class Background:
         """
         self._function = function
         self._steps: queue.Queue[int | None] = queue.Queue(ahead)
+        self._closed = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="learner", daemon=True)
         self._thread.start()
@@ -45,49 +42,31 @@ class Background:
                 return
 
     def settle(self) -> None:
-        """Wait until the function has caught up, or will not go on because the run stops.
+        """Wait until the function has caught up.
 
         Raises:
-          BaseException: What the function has raised, except for a request to stop.
+          BaseException: What the function has raised.
         """
         while self._error is None and self._steps.unfinished_tasks:
             with self._steps.all_tasks_done:
                 self._steps.all_tasks_done.wait(POLL_SECONDS)
-        if self._error is not None and not isinstance(self._error, StopRequested):
+        if self._error is not None:
             raise self._error
 
     def close(self) -> None:
         """End the thread after the call that it is in."""
-        self._error = self._error or StopRequested()
+        self._closed = True
         with contextlib.suppress(queue.Full):
             self._steps.put_nowait(None)
         self._thread.join(5)
 
     def _work(self) -> None:
-        while self._error is None:
+        while not self._closed and self._error is None:
             step = self._steps.get()
             try:
-                if step is not None:
+                if step is not None and not self._closed:
                     self._function(step)
             except BaseException as error:
                 self._error = error
             finally:
                 self._steps.task_done()
-
-
-def background_tools(stop: StopSignals, timer: Timer) -> tuple[Any, Any, Timer]:
-    """Tools of a learner in a thread: it heeds stop requests, but cannot be interrupted."""
-    return _BackgroundStop(stop), _NoHeartbeat(), timer
-
-
-class _BackgroundStop:
-    def __init__(self, stop: StopSignals) -> None:
-        self.check = stop.check
-
-    def interruptible(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-
-class _NoHeartbeat:
-    def activity(self, *description: Any) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()

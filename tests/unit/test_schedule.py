@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embodied.core.ratio import Ratio
+from embodied.core.schedule import Ratio
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "oracle" / "ratio.json").read_text())
 
