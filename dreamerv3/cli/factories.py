@@ -14,13 +14,13 @@ from typing import Any
 from dreamerv3.cli import agents
 from dreamerv3.cli.writers import make_outputs
 from embodied.core.config import Config
-from embodied.core.schedule import Counter
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
 from embodied.core.random_agent import RandomAgent
 from embodied.core.replay.prioritized import Prioritized
 from embodied.core.replay.replay import Replay
 from embodied.core.replay.selectors import Mixture, Recency, Selector, Uniform
+from embodied.core.schedule import Counter
 from embodied.core.space import Space
 from embodied.core.streams import Consec, Stateless
 from embodied.core.wrappers import (
@@ -31,6 +31,7 @@ from embodied.core.wrappers import (
     UnifyDtypes,
 )
 from embodied.envs import registry
+from embodied.run.options import EvalOptions, RunOptions
 
 #: Options that both the agent and the training loop read.
 SHARED = (
@@ -287,22 +288,20 @@ def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
     )
 
 
-def make_args(config: Config) -> Config:
-    """Gather the options of the training loop: those of `run` and the shared ones."""
-    shared = {key: config[key] for key in SHARED}
-    options = {
+def make_options(config: Config) -> RunOptions:
+    """Gather the options of a run script: those of `run` and the shared ones."""
+    return RunOptions.pick(
+        config,
+        config.run,
+        usage=dict(config.run.usage),
         # What a process does of the updates that several make together.
-        "batch_size": config.batch_size // config.replicas,
-        "clock_addr": config.clock_addr,
-        "clock_port": config.clock_port,
-        "coordinator_address": config.jax.coordinator_address,
-        "eval": config.eval,
-        "fps": config.logger.fps,
-        "ipv6": config.ipv6,
-        "replay_strict": config.replay.strict,
-        "timer": config.logger.timer,
-    }
-    return Config({**config.run, **shared, **options})
+        batch_size=config.batch_size // config.replicas,
+        coordinator_address=config.jax.coordinator_address,
+        eval=EvalOptions(**config.eval),
+        fps=config.logger.fps,
+        replay_strict=config.replay.strict,
+        timer=config.logger.timer,
+    )
 
 
 def make_logger(config: Config) -> Logger:

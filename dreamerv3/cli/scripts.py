@@ -34,7 +34,13 @@ def offline(config: Config) -> None:
     from embodied.run.offline import offline
 
     config = config.update({"jax.enable_policy": False})
-    offline(partial(factories.make_agent, config), *_shared(config))
+    offline(
+        partial(factories.make_agent, config),
+        partial(factories.make_replay, config, "replay"),
+        partial(factories.make_stream, config),
+        partial(factories.make_logger, config),
+        factories.make_options(config),
+    )
 
 
 def train_eval(config: Config) -> None:
@@ -50,7 +56,7 @@ def train_eval(config: Config) -> None:
         (factories.EnvMaker(config), factories.EnvMaker(config, evaluation=True)),
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
-        factories.make_args(config),
+        factories.make_options(config),
     )
 
 
@@ -61,7 +67,7 @@ def eval_only(config: Config) -> None:
     eval_only(
         partial(factories.make_acting_agent, config),
         factories.EnvMaker(config, evaluation=True),
-        factories.make_args(config),
+        factories.make_options(config),
     )
 
 
@@ -81,7 +87,7 @@ def parallel_env(config: Config) -> None:
     from embodied.run.parallel.scripts import parallel_envs
 
     numbers = range(config.replica, config.replica + 1)
-    parallel_envs(partial(factories.make_env, config), factories.make_args(config), numbers)
+    parallel_envs(partial(factories.make_env, config), factories.make_options(config), numbers)
 
 
 def parallel_envs(config: Config) -> None:
@@ -89,7 +95,7 @@ def parallel_envs(config: Config) -> None:
     from embodied.run.parallel.scripts import parallel_envs
 
     numbers = range(config.run.envs)[config.replica :: config.replicas]
-    parallel_envs(partial(factories.make_env, config), factories.make_args(config), numbers)
+    parallel_envs(partial(factories.make_env, config), factories.make_options(config), numbers)
 
 
 def parallel_replay(config: Config) -> None:
@@ -97,7 +103,7 @@ def parallel_replay(config: Config) -> None:
     from embodied.run.parallel.scripts import parallel_replay
 
     make_replay = partial(factories.make_replay, config, "replay")
-    parallel_replay(make_replay, factories.make_args(config))
+    parallel_replay(make_replay, factories.make_options(config))
 
 
 def _shared(config: Config) -> tuple[Any, ...]:
@@ -107,7 +113,7 @@ def _shared(config: Config) -> tuple[Any, ...]:
         factories.EnvMaker(config),
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
-        factories.make_args(config),
+        factories.make_options(config),
     )
 
 

@@ -36,8 +36,8 @@ def start_banner(options: RunOptions, requirements: Requirements, multiplier: in
             f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
             f"({multiplier} per step), {options.envs} environments",
             f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
-            f"(train ratio {options.train_ratio:g}, {options.batch_size} x {options.batch_length} steps per "
-            f"update), from {options.batch_steps:,} items on",
+            f"(train ratio {options.train_ratio:g}, {options.batch_size} x {options.batch_length} "
+            f"steps per update), from {options.batch_steps:,} items on",
             replay,
             *([f"Warning:  {problem}"] if problem else []),
         ]

@@ -1,26 +1,26 @@
 """Evaluate a saved agent, in one process and without learning."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embodied.core.checkpoint import Checkpoint
-from embodied.core.schedule import Counter
-from embodied.core.interfaces import Agent, Env
+from embodied.core.interfaces import Agent
 from embodied.core.logger import Logger
+from embodied.core.schedule import Counter
 from embodied.core.writers.pictures import write_video
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.options import RunOptions
 from embodied.run.session import Session, session
+from embodied.run.setup import MakeAgent, MakeEnv
 
 EPISODES, SUMMARY, VIDEOS = "episodes.jsonl", "summary.json", "videos"
 
 
-def eval_only(make_agent: Callable[[], Agent], make_env: Callable[[int], Env], options: RunOptions) -> None:
+def eval_only(make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions) -> None:
     """Run exactly `options.eval_eps` episodes over `options.eval_envs` environments.
 
     The folder `options.logdir` gets `episodes.jsonl` with a line per episode (`episode`, `env`,

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from embodied.core.aggregate import Agg
-from embodied.core.state_tree import same_layout
 from embodied.core.interfaces import Agent, Batch
 from embodied.core.schedule import UpdateSchedule
+from embodied.core.state_tree import same_layout
 from embodied.run.options import RunOptions
 from embodied.run.progress import Rate
 

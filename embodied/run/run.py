@@ -84,6 +84,7 @@ class Run:
         self.driver_state = DriverState()
         self._background: Background | None = None
         self._since_clocks = 0
+        self._clocks_count = True
         self._share_clocks(replicas)
 
     def in_background(self, learn: Callable[[int], None]) -> Callable[[int], None]:
@@ -141,6 +142,11 @@ class Run:
         for number in self.schedule.due(step, self.stopping):
             yield number
             self.progress.on_update(step)
+
+    def count_update(self) -> None:
+        """Count an update that something else than the schedule has decided on."""
+        self.schedule.restart(self.schedule.made + 1)
+        self.progress.on_update(int(self.step))
 
     def stopping(self) -> bool:
         """Whether the loop has to end by itself, without asking other processes."""
@@ -253,7 +259,6 @@ class Run:
         self._should_report = replicas.shared("report", Clock(options.report_every))
         self._should_log = replicas.shared("log", Clock(options.log_every))
         self._should_save = replicas.shared("save", can_save)
-        self._clocks_count = True
 
 
 class DriverState:

@@ -1,4 +1,4 @@
-"""What stands beside the loop of a script: stopping, lines about what takes long, times, clean-up."""
+"""What stands beside the loop of a script: stopping, lines about long waits, times, clean-up."""
 
 import contextlib
 import threading
@@ -131,7 +131,9 @@ def session() -> Iterator[Session]:
 class _Watched:
     """Hands everything on to a part; some calls are named and measured."""
 
-    def __init__(self, surroundings: Session, part: Any, methods: dict[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, surroundings: Session, part: Any, methods: dict[str, tuple[str, str]]
+    ) -> None:
         self._part = part
         for name, (activity, section) in methods.items():
             setattr(self, name, _watch(surroundings, getattr(part, name), activity, section))

@@ -1,9 +1,9 @@
 """Sets a run up: the parts in the order in which they are made."""
 
 from collections.abc import Callable
+from typing import Any
 
 from embodied.core.checkpoint import Deferred
-from embodied.core.driver import Driver
 from embodied.core.interfaces import Agent, Env, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
@@ -29,7 +29,7 @@ def set_up(
     make_replay: MakeReplay,
     make_stream: MakeStream,
     make_logger: MakeLogger,
-    make_episodes: Callable[[Logger], EpisodeLogger] | None = None,
+    make_episodes: Callable[[Any], Any] | None = None,
 ) -> Run:
     """Make what a run saves: agent, replay, logger, streams. Nothing is loaded or written yet.
 

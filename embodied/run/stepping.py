@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from embodied.core.batched_env import env_constructors
-from embodied.core.stepping.checked_env import CheckedEnv, WorkerError
 from embodied.core.driver import Driver
 from embodied.core.interfaces import Env, Obs
-from embodied.core.stepping.processes import ProcessEnvs
 from embodied.core.space import Space
+from embodied.core.stepping.checked_env import CheckedEnv, WorkerError
+from embodied.core.stepping.processes import ProcessEnvs
 from embodied.run.options import RunOptions
 from embodied.run.session import Session
 
@@ -35,7 +35,9 @@ CROWDED = 2e-4
 SECONDS, CALLS = 0.25, 200
 
 
-def start_driver(make_env: Callable[[int], Env], options: RunOptions, envs: int, session: Session) -> Driver:
+def start_driver(
+    make_env: Callable[[int], Env], options: RunOptions, envs: int, session: Session
+) -> Driver:
     """Start environments, in processes where that is faster, which the session closes.
 
     Args:

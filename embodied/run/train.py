@@ -61,14 +61,14 @@ def learn_online(run: Run, report: Callable[[], None]) -> None:
     """
     agent, replay, batches = run.agent, run.replay, run.batches["train"]
 
-    def learn(step: int) -> None:
+    def make_updates(step: int) -> None:
         for _ in run.updates(step):
             run.learner.carry, outs, metrics = agent.train(run.learner.carry, next(batches))
             if "replay" in outs:
                 replay.update(outs["replay"])
             run.learner.add(metrics)
 
-    learn = run.in_background(learn)
+    learn = run.in_background(make_updates)
     if run.schedule.owed:  # The run was stopped between two updates.
         learn(int(run.step))
     for transition, worker in run.transitions():

@@ -1,10 +1,8 @@
 """Train, and evaluate in separate environments whenever a report is due."""
 
-from embodied.core.interfaces import Env
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.options import RunOptions
-from embodied.run.run import Run
 from embodied.run.session import session
 from embodied.run.setup import (
     MakeAgent,

@@ -14,16 +14,17 @@ import time
 import numpy as np
 
 from embodied.core.config import Config
-from embodied.core.schedule import Counter
 from embodied.core.interfaces import Agent, Env
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
+from embodied.core.schedule import Counter
 from embodied.core.space import Space
 from embodied.core.streams import Prefetch, Stateless
 from embodied.core.writers import JSONLWriter, ScopeWriter, TerminalWriter
 from embodied.run.collect import collect
 from embodied.run.eval_only import eval_only
 from embodied.run.offline import offline
+from embodied.run.options import RunOptions
 from embodied.run.parallel.scripts import parallel, parallel_envs, parallel_replay
 from embodied.run.train import train
 from embodied.run.train_eval import train_eval
@@ -223,25 +224,26 @@ def make_logger(args):
 
 def main(options):
     args = Config(DEFAULTS).update(options)
+    run_options = RunOptions.pick(args)
     agent, replay, env, stream, logger = (
         functools.partial(part, args)
         for part in (Counting, make_replay, Walk, make_stream, make_logger)
     )
     match args.script:
         case "eval_only":
-            eval_only(agent, env, args)
+            eval_only(agent, env, run_options)
         case "train_eval":
             replays = (replay, functools.partial(make_replay, args, "eval_replay"))
-            train_eval(agent, replays, (env, env), stream, logger, args)
+            train_eval(agent, replays, (env, env), stream, logger, run_options)
+        case "offline":
+            offline(agent, replay, stream, logger, run_options)
         case "parallel_envs":
-            parallel_envs(env, args, range(args.envs))
+            parallel_envs(env, run_options, range(args.envs))
         case "parallel_replay":
-            parallel_replay(replay, args)
+            parallel_replay(replay, run_options)
         case name:
-            script = {"train": train, "collect": collect, "offline": offline, "parallel": parallel}[
-                name
-            ]
-            script(agent, replay, env, stream, logger, args)
+            script = {"train": train, "collect": collect, "parallel": parallel}[name]
+            script(agent, replay, env, stream, logger, run_options)
 
 
 def _disturb(args, step):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
+from embodied.core.schedule import Counter
 from embodied.core.writers.writer import Writer
 from embodied.run import episodes as episodes_module
 from embodied.run.episodes import EpisodeLogger
@@ -38,7 +38,7 @@ def play(episodes, step, worker, rewards, **extra):
     for index, reward in enumerate(rewards):
         step.increment()
         last = index == len(rewards) - 1
-        episodes(transition(reward, index == 0, last, **extra), worker)
+        episodes.add(transition(reward, index == 0, last, **extra), worker)
 
 
 def test_score_and_length_at_the_last_step(parts):
@@ -59,15 +59,15 @@ def test_score_and_length_at_the_last_step(parts):
 def test_workers_do_not_mix_and_partial_episodes_do_not_count(parts):
     _step, logger, output = parts
     episodes = EpisodeLogger(logger, prefix="eval/")
-    episodes(transition(100), 0)  # Joined in the middle of an episode.
-    episodes(transition(100, last=True), 0)
-    episodes(transition(0, first=True), 0)
-    episodes(transition(0, first=True), 1)
-    episodes(transition(1), 1)
-    episodes(transition(50), 0)
-    episodes(transition(0, first=True), 0)  # Abandons the one before.
-    episodes(transition(2, last=True), 0)
-    episodes(transition(4, last=True), 1)
+    episodes.add(transition(100), 0)  # Joined in the middle of an episode.
+    episodes.add(transition(100, last=True), 0)
+    episodes.add(transition(0, first=True), 0)
+    episodes.add(transition(0, first=True), 1)
+    episodes.add(transition(1), 1)
+    episodes.add(transition(50), 0)
+    episodes.add(transition(0, first=True), 0)  # Abandons the one before.
+    episodes.add(transition(2, last=True), 0)
+    episodes.add(transition(4, last=True), 1)
     logger.write()
     scores = [value for _, key, value in output.rows if key == "eval/episode/score"]
     assert scores == [2, 5]
@@ -90,7 +90,7 @@ def test_environment_logs_are_aggregated_within_and_between_episodes(parts):
     for values in ([1, 2, 6], [1, 1, 1]):
         for index, value in enumerate(values):
             extra = {"log/coins": np.float32(value), "log/vector": np.zeros(2)}
-            episodes(transition(0, index == 0, index == 2, **extra), 0)
+            episodes.add(transition(0, index == 0, index == 2, **extra), 0)
     stats = episodes.stats()
     del stats["reward_rate"]
     assert stats == {"log/coins/avg": 2, "log/coins/max": 3.5, "log/coins/sum": 6}
@@ -135,12 +135,12 @@ def test_silent_workers_are_forgotten(parts, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(episodes_module.time, "monotonic", lambda: now[0])
     episodes = EpisodeLogger(logger, timeout=10)
-    episodes(transition(1, first=True), 0)
-    episodes(transition(1, first=True), 1)
+    episodes.add(transition(1, first=True), 0)
+    episodes.add(transition(1, first=True), 1)
     now[0] = 8
-    episodes(transition(1), 1)
+    episodes.add(transition(1), 1)
     now[0] = 12
-    episodes(transition(1, last=True), 1)
-    episodes(transition(1, last=True), 0)
+    episodes.add(transition(1, last=True), 1)
+    episodes.add(transition(1, last=True), 0)
     logger.write()
     assert [value for _, key, value in output.rows if key == "episode/score"] == [3]

@@ -152,6 +152,6 @@ def test_logger_counts_frames(config, tmp_path):
 
 
 def test_arguments_of_the_loop(config):
-    args = factories.make_args(config)
+    args = factories.make_options(config)
     assert args.steps == config.run.steps
     assert (args.batch_size, args.logdir, args.timer) == (3, config.logdir, True)

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
+from embodied.core.schedule import Counter
 from embodied.core.writers.writer import Writer
 
 

@@ -1,9 +1,9 @@
 """Progress, banner, heartbeat and stop requests, without real time."""
 
+import dataclasses
 import signal
 import sys
 import threading
-import types
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from embodied.core.config import ConfigError
 from embodied.core.replay.requirements import Requirements
 from embodied.core.space import Space
 from embodied.run import banner, heartbeat, progress, stop
+from embodied.run.options import RunOptions
 
 
 @pytest.fixture
@@ -101,29 +102,21 @@ def test_format_bytes(size, text):
 
 
 def test_banner_has_schedule_frames_and_needs(tmp_path):
-    args = types.SimpleNamespace(
-        steps=250_000,
-        train_ratio=512.0,
-        batch_size=16,
-        batch_length=64,
-        envs=16,
-        logdir=str(tmp_path),
-        replay_strict=False,
-    )
+    options = RunOptions(str(tmp_path), steps=250_000, train_ratio=512.0)
     spaces = {"deter": Space(np.float32, (2048,)), "reward": Space(np.float32)}
     needs = Requirements.from_spaces(spaces, 65, 5_000_000, 1024, workers=16)
-    text = banner.start_banner(args, needs, multiplier=2, needed=1024)
+    text = banner.start_banner(options, needs, multiplier=2)
     assert "250,000 agent steps = 500,000 frames (2 per step), 16 environments" in text
     assert "0.5 updates per agent step, 0.25 per frame" in text
     assert "from 1,024 items on" in text
     assert "KB per step, at most 250,000 items in this run: 2.1" in text
     assert "Warning" not in text
-    args.steps = 1e12
+    options = dataclasses.replace(options, steps=1e12)
     needs = Requirements.from_spaces(spaces, 65, None, 1024, workers=16)
-    assert "Set a smaller capacity" in banner.start_banner(args, needs, 2, 1024)
-    args.replay_strict = True
+    assert "Set a smaller capacity" in banner.start_banner(options, needs, 2)
+    options = dataclasses.replace(options, replay_strict=True)
     with pytest.raises(ConfigError, match=r"of memory when full.*replay\.size.*replay\.strict"):
-        banner.start_banner(args, needs, 2, 1024)
+        banner.start_banner(options, needs, 2)
 
 
 def test_heartbeat_reports_phases_and_long_activities(clock, capsys):
@@ -169,7 +162,7 @@ def test_signal_is_noted_where_protected_and_raised_where_not(number, code):
         assert signals.exit_code == code
         with pytest.raises(stop.StopRequested):
             signals.check()
-        with pytest.raises(stop.StopRequested), signals.interruptible():
+        with pytest.raises(stop.StopRequested), signals.waiting():
             pytest.fail("The body must not run after a request.")
     assert signal.getsignal(number) is before
     with stop.StopSignals() as signals, pytest.raises(stop.StopRequested):
@@ -178,7 +171,7 @@ def test_signal_is_noted_where_protected_and_raised_where_not(number, code):
 
 def test_signal_interrupts_a_wait_inside_protected_code():
     with stop.StopSignals(grace=0.05) as signals, signals.protected():
-        with pytest.raises(stop.StopRequested), signals.interruptible():
+        with pytest.raises(stop.StopRequested), signals.waiting():
             signal.raise_signal(signal.SIGTERM)
             threading.Event().wait(60)
         assert signals.exit_code == 143
@@ -201,7 +194,7 @@ def test_signal_in_a_destructor_is_raised_again_after_the_grace(capsys):
 
 def test_signal_leaves_a_short_wait_alone():
     with stop.StopSignals() as signals, signals.protected():
-        with signals.interruptible():
+        with signals.waiting():
             signal.raise_signal(signal.SIGINT)
         with pytest.raises(stop.StopRequested):
             signals.check()

@@ -11,8 +11,13 @@ from dreamerv3.cli.presets import Presets
 from embodied.core.space import Space
 from embodied.envs.dummy import Dummy
 from embodied.run import stepping
-from embodied.run.stepping import choose, use_processes
-from embodied.run.stepping_trial import EnvTrial, StandIn, seconds_in_processes
+from embodied.run.stepping import (
+    EnvTrial,
+    StandIn,
+    choose,
+    seconds_in_processes,
+    use_processes,
+)
 
 
 class Counted:

@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
+from embodied.core.schedule import Counter
 from embodied.core.writers import services
 from embodied.core.writers.background import BackgroundWriter
 from embodied.core.writers.services import remember, run_id

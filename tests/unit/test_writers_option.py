@@ -5,8 +5,8 @@ import pytest
 from dreamerv3.cli import checks, writers
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import ConfigError
-from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
+from embodied.core.schedule import Counter
 from embodied.core.writers import services
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.schedule import Counter
 from embodied.core.logger import Logger
+from embodied.core.schedule import Counter
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.parallel import rpc
 

@@ -7,8 +7,8 @@ from typing import Any
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
-from embodied.run.parallel.agent import Addresses, run_agent
 from embodied.run.parallel.env import run_env
+from embodied.run.parallel.learner import Addresses, run_learner
 from embodied.run.parallel.log_server import serve_logger
 from embodied.run.parallel.messages import resolve
 from embodied.run.parallel.replay_server import serve_replay
@@ -37,7 +37,7 @@ def parallel(
     if not args.remote_replay:
         parts["replay"] = functools.partial(serve_replay, make_replay, args, addresses.replay)
     parts["logger"] = functools.partial(serve_logger, make_logger, args, addresses.logger)
-    parts[AGENT] = functools.partial(run_agent, make_agent, make_stream, args, addresses)
+    parts[AGENT] = functools.partial(run_learner, make_agent, make_stream, args, addresses)
     if not args.remote_envs:
         parts |= _envs(make_env, args, addresses.actor, range(args.envs))
     Supervisor(parts).run()
