@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from embodied.core.interfaces import Agent
-from embodied.core.replay.schema import is_float
 from embodied.core.space import Space
 from embodied.run.options import RunOptions
 from embodied.run.run import Run
@@ -76,19 +75,19 @@ def _copy_steps(run: Run) -> None:
             "of a batch; collect more of them."
         )
     assert replay.schema is not None, "there are steps"
-    stored = {field.key: (field.dtype, field.shape) for field in replay.schema.fields}
+    stored = {field.key: field for field in replay.schema.fields}
     for key, space in _spaces(run.agent).items():
         if key not in stored:
             raise ValueError(
                 f"The steps of '{source}' have no '{key}', which the agent reads; they have "
                 f"{', '.join(sorted(stored))}."
             )
-        dtype, shape = stored[key]
-        if shape != space.shape or is_float(dtype) != is_float(space.dtype):
+        field = stored[key]
+        if field.shape != space.shape or field.floating == space.discrete:
             raise ValueError(
-                f"The steps of '{source}' have '{key}' as {dtype} of shape {shape}, but the agent "
-                f"reads {space.dtype} of shape {space.shape}; choose the task and the options "
-                "that they were collected with."
+                f"The steps of '{source}' have '{key}' as {field.dtype} {field.shape}, but the "
+                f"agent reads {space.dtype} {space.shape}; choose the task and the options that "
+                "they were collected with."
             )
 
 
