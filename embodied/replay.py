@@ -1,8 +1,6 @@
 """The replay, and a command that looks into its folders: `python -m embodied.replay inspect`."""
 
-import signal
-import sys
-
+from embodied.core.program import run_program
 from embodied.core.replay import Fifo as Fifo
 from embodied.core.replay import Limiter as Limiter
 from embodied.core.replay import MinSize as MinSize
@@ -17,7 +15,4 @@ from embodied.core.replay import Uniform as Uniform
 if __name__ == "__main__":
     from embodied.core.replay.inspect import main
 
-    if hasattr(signal, "SIGPIPE"):
-        # So that `... | head` ends quietly.
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    sys.exit(main())
+    run_program(main)

@@ -4,6 +4,8 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import zipfile
@@ -77,6 +79,55 @@ def test_information_needs_nothing_heavy(no_jax, tmp_path, line, expected):
     assert [path.name for path in tmp_path.iterdir()] == ["blocked"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dreamerv3/main.py --help",
+        "dreamerv3/main.py --list_configs",
+        "dreamerv3/main.py --list_tasks",
+        "dreamerv3/main.py --print_config",
+        "dreamerv3/main.py check-env toy_cue",
+        "dreamerv3/main.py doctor",
+        "dreamerv3/main.py replay --help",
+        "scores/plot.py --help",
+        "-m embodied.envs.check toy_cue",
+        "-m embodied.replay --help",
+        "-m dreamerv3.doctor --help",
+    ],
+)
+def test_a_reader_that_leaves_causes_no_traceback(line):
+    reader, writer = os.pipe()
+    command = [sys.executable, *line.split()]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    os.close(reader)  # Before anything is written, which takes no output that fills the pipe.
+    errors = process.communicate(timeout=120)[1]
+    assert not errors
+    assert process.returncode in (0, 128 + signal.SIGPIPE)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--help", "check-env  "),
+        ("train --list_configs", "9,738,019 parameters"),
+        ("check-env toy_cue", "cue "),
+        ("replay --help", "inspect"),
+        ("doctor --help", "--agent.imag_length 15"),
+    ],
+)
+def test_commands_need_nothing_heavy(no_jax, line, expected):
+    result = run(MAIN, *line.split(), blocked=no_jax)
+    assert result.returncode == 0, result.stderr
+    assert expected in result.stdout
+
+
+def test_unknown_command(no_jax):
+    result = run(MAIN, "doktor", blocked=no_jax)
+    assert result.returncode == 2
+    assert re.fullmatch(r"error: Got 'doktor', .*'doctor'.*\n", result.stderr)
+
+
 def test_a_platform_that_is_not_there(tmp_path):
     if importlib.util.find_spec("jax_cuda12_plugin") or importlib.util.find_spec("libtpu"):
         pytest.skip("an accelerator may be here")
@@ -123,7 +174,8 @@ def test_wheel_has_the_options(no_jax, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     code = (
-        "from dreamerv3 import main, presets; print(presets.find()); main.main(['--list_configs'])"
+        "from dreamerv3 import main; from dreamerv3.cli import presets; print(presets.find());"
+        "main.main(['--list_configs'])"
     )
     result = run("-P", "-c", code, blocked=no_jax, path=[tmp_path / "site"], cwd=tmp_path)
     assert result.returncode == 0, result.stderr
