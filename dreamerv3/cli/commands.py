@@ -42,9 +42,7 @@ COMMANDS: Mapping[str, Command] = {
     "view": Command("scores.view:main", "List what runs and score files hold."),
     "check-env": Command("embodied.envs.check:main", "Step an environment and report its faults."),
     "doctor": Command("dreamerv3.cli.doctor:main", "Check whether this machine can run --script."),
-    "replay": Command(
-        "embodied.core.replay.inspect:main", "Inspect or export stored episodes."
-    ),
+    "replay": Command("embodied.core.replay.inspect:main", "Inspect or export stored episodes."),
 }
 
 
