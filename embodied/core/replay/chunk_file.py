@@ -116,21 +116,6 @@ def write_chunk(
         raise
 
 
-def read_serials(path: Path) -> tuple[ChunkHeader, np.ndarray]:
-    """Read header and serial numbers, which is all that planning what to load needs.
-
-    Raises:
-        ChunkFileError: If the file is damaged or is none of ours.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = _parse_header(archive)
-            dtype = np.dtype(np.int64)
-            return header, _read_array(archive, SERIAL_MEMBER, (header.length,), dtype)
-    except _DAMAGE as error:
-        raise ChunkFileError(_describe(path, error)) from error
-
-
 def read_chunk(
     path: Path, keys: Collection[str] | None = None
 ) -> tuple[ChunkHeader, dict[str, np.ndarray], np.ndarray]:
@@ -138,7 +123,8 @@ def read_chunk(
 
     Args:
         path: The file.
-        keys: Which of the keys to read, all if None.
+        keys: Which of the keys to read, all if None. Without any, only header and serial numbers
+            are read, which is all that planning what to load needs.
 
     Returns:
         Header, read-only array [length, ...] per key, and serial numbers int64 [length].

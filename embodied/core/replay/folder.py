@@ -1,6 +1,7 @@
 """The chunk files of one replay: what is written and deleted, and what of it is loaded again."""
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from embodied.core.replay.chunk_file import (
     ChunkFileError,
     ChunkHeader,
     read_chunk,
-    read_serials,
     write_chunk,
 )
 from embodied.core.replay.schema import Schema, SchemaError
+from embodied.core.replay.stream import Restored
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 2
@@ -113,13 +114,13 @@ class ReplayFolder:
             return []
         found: dict[str, StoredChunk] = {}
         paths = sorted(path for path in self.path.iterdir() if path.suffix == SUFFIX)
-        for path, result in zip(paths, _in_threads(_try_read_serials, paths), strict=True):
+        for path, result in zip(paths, _in_threads(_read_serials, paths), strict=True):
             if isinstance(result, ChunkFileError):
                 LOGGER.warning(
                     "Skipping a damaged or foreign file in the replay folder: %s", result
                 )
                 continue
-            header, serials = result
+            header, _, serials = result
             if path.name != header.filename:
                 LOGGER.warning(
                     "Skipping a renamed file in the replay folder: %s, expected the name %s.",
@@ -153,7 +154,7 @@ class Wanted:
         length: Steps per item.
         capacity: Largest number of items; the newest are kept.
         first_serial: Smallest serial number of the last step of an item.
-        stop_serial: Serial number below which the ones of all steps lie.
+        stop_serial: Serial number of the first step that is left out.
         keep_open: UUIDs of last chunks whose stream is kept although it has no item yet, because
             a worker goes on with it.
     """
@@ -161,22 +162,8 @@ class Wanted:
     length: int
     capacity: int | None
     first_serial: int = 0
-    stop_serial: int | None = None
+    stop_serial: int = sys.maxsize
     keep_open: frozenset[str] = frozenset()
-
-
-class Restored(NamedTuple):
-    """A stream as it comes back.
-
-    Attributes:
-        chunks: Its chunks in order; all but the last are full.
-        starts: Positions at which an item starts, ascending, int64 [items].
-        dates: Per item the serial number of its last step, with which it came into being.
-    """
-
-    chunks: list[Chunk]
-    starts: np.ndarray
-    dates: np.ndarray
 
 
 def common_schema(stored: Sequence[StoredChunk], expected: Schema | None) -> Schema | None:
@@ -215,7 +202,11 @@ def restore(stored: Sequence[StoredChunk], schema: Schema, wanted: Wanted) -> li
     def read(part: StoredChunk) -> Chunk | ChunkFileError:
         return _read(part, schema, part.header.uuid in wanted.keep_open)
 
-    available = _before(stored, wanted.stop_serial)
+    available = []
+    for part in stored:
+        length = int(np.searchsorted(part.serials, wanted.stop_serial))
+        if length:
+            available.append(part._replace(serials=part.serials[:length]))
     chunks: dict[str, Chunk] = {}
     while True:
         chosen = _choose(link(available), wanted)
@@ -239,7 +230,11 @@ def restore(stored: Sequence[StoredChunk], schema: Schema, wanted: Wanted) -> li
 
 
 def link(stored: Sequence[StoredChunk]) -> list[list[StoredChunk]]:
-    """Join chunks to streams; a chunk that is missing or not full ends one."""
+    """Join chunks that follow each other; where one is missing or not full, there is a gap.
+
+    Returns:
+        Chunks in order for every stream, all of them full but the last.
+    """
     by_uuid = {part.header.uuid: part for part in stored}
     following = {}
     for part in stored:
@@ -257,18 +252,6 @@ def link(stored: Sequence[StoredChunk]) -> list[list[StoredChunk]]:
             chain.append(following[chain[-1].header.uuid])
         chains.append(chain)
     return chains
-
-
-def _before(stored: Sequence[StoredChunk], stop_serial: int | None) -> list[StoredChunk]:
-    """Leave out all steps that were stored after a point in time."""
-    if stop_serial is None:
-        return list(stored)
-    result = []
-    for part in stored:
-        length = int(np.searchsorted(part.serials, stop_serial))
-        if length:
-            result.append(part._replace(serials=part.serials[:length]))
-    return result
 
 
 def _choose(
@@ -312,6 +295,15 @@ def _read(part: StoredChunk, schema: Schema, keep_open: bool) -> Chunk | ChunkFi
     return chunk
 
 
+def _read_serials(
+    path: Path,
+) -> tuple[ChunkHeader, dict[str, np.ndarray], np.ndarray] | ChunkFileError:
+    try:
+        return read_chunk(path, keys=())
+    except ChunkFileError as error:
+        return error
+
+
 def _in_threads(function: Callable[[Input], Output], inputs: Iterable[Input]) -> Iterator[Output]:
     """Apply a function in a few threads; an error stops what has not begun and is raised."""
     with ThreadPoolExecutor(THREADS, "replay-files") as executor:
@@ -320,10 +312,3 @@ def _in_threads(function: Callable[[Input], Output], inputs: Iterable[Input]) ->
         except BaseException:
             executor.shutdown(cancel_futures=True)
             raise
-
-
-def _try_read_serials(path: Path) -> tuple[ChunkHeader, np.ndarray] | ChunkFileError:
-    try:
-        return read_serials(path)
-    except ChunkFileError as error:
-        return error

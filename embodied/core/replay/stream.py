@@ -5,12 +5,11 @@ import itertools
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from embodied.core.replay.chunk import Chunk
-from embodied.core.replay.folder import Restored
 from embodied.core.replay.schema import STEPID_BYTES, Schema, SchemaError
 
 POSITION_BITS = 40
@@ -53,6 +52,20 @@ class Stream:
         self.chunks[self.end // self.chunk_size] = chunk
         self.tail = chunk
         self.end += chunk.length
+
+
+class Restored(NamedTuple):
+    """A stream as it was read from files.
+
+    Attributes:
+        chunks: Its chunks in order; all but the last are full.
+        starts: Positions at which an item starts, ascending, int64 [items].
+        dates: Per item the serial number of its last step, with which it came into being.
+    """
+
+    chunks: list[Chunk]
+    starts: np.ndarray
+    dates: np.ndarray
 
 
 class Streams:
