@@ -3,39 +3,48 @@
 Reads run folders and score files in any mix; writes figures and the points that are in them.
 """
 
+import csv
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
-from curves.aggregates import AGGREGATES
-from curves.arguments import PATHS_HELP, make_parser, positive, run_script
-from curves.axis import AXES, convert_axis
-from curves.baselines import load_baselines
-from curves.errors import ScoresError
-from curves.export import write_curves
-from curves.notes import Notes
-from curves.panels import Panel, PanelOptions, make_panels
-from curves.selected import selected_runs
-from curves.selection import note_early_ends
-from curves.statistics import INTERVALS
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # Found without being installed.
+
+import numpy as np
+
+from scores.curves.arguments import (
+    PATHS_HELP,
+    make_parser,
+    positive,
+    run_script,
+    selection_from,
+)
+from scores.curves.axis import AXES, convert_axis
+from scores.curves.baselines import load_baselines
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.panels import Panel, PanelOptions, make_panels
+from scores.curves.selection import note_early_ends, selected_runs
+from scores.curves.statistics import AGGREGATES, INTERVALS
+from scores.curves.table_text import number_text
 
 EXAMPLES = """examples:
-  python scores/plot.py ~/logdir ../official-scores/dmc_proprio-*.json.gz
-  python scores/plot.py ours=~/logdir ../official-scores --tasks 'dmc_walker_*' --out walker.pdf
-  python scores/plot.py ~/logdir --x hours --band none --out hours.svg hours.csv
+  {program} ~/logdir ../official-scores/dmc_proprio-*.json.gz
+  {program} ours=~/logdir ../official-scores --tasks 'dmc_walker_*' --out walker.pdf
+  {program} ~/logdir --x hours --band none --out hours.svg hours.csv
 """
 SUFFIXES = (".png", ".svg", ".pdf", ".csv")
 
 
-def _output(text: str) -> Path:
-    path = Path(text).expanduser()
-    if path.suffix.lower() not in SUFFIXES:
-        raise ArgumentTypeError(f"{text!r} must end with one of {' '.join(SUFFIXES)}")
-    return path
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the script; `argv` is the command line without its name, None takes the process's."""
+    run_script(build_parser(), work, argv)
 
 
 def build_parser() -> ArgumentParser:
     """Return the command-line parser."""
-    parser = make_parser(str(__doc__), EXAMPLES)
+    parser = make_parser("plot", str(__doc__), EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=PATHS_HELP)
     parser.add_argument(
         "--out",
@@ -65,6 +74,11 @@ def build_parser() -> ArgumentParser:
     data.add_argument(
         "--resamples", type=positive(int), default=1000, help="bootstrap draws (1000)"
     )
+    _add_looks(parser)
+    return parser
+
+
+def _add_looks(parser: ArgumentParser) -> None:
     looks = parser.add_argument_group("how it looks")
     looks.add_argument("--xlim", nargs=2, type=float, metavar=("LOW", "HIGH"))
     looks.add_argument(
@@ -83,64 +97,82 @@ def build_parser() -> ArgumentParser:
     looks.add_argument(
         "--no-counts", action="store_true", help="hide the strip with the seeds per point"
     )
-    return parser
+
+
+def _output(text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.suffix.lower() not in SUFFIXES:
+        raise ArgumentTypeError(f"{text!r} must end with one of {' '.join(SUFFIXES)}")
+    return path
 
 
 def work(arguments: Namespace, notes: Notes) -> None:
     """Read, aggregate, draw and write as the arguments say."""
-    for name in ("xlim", "ylim"):
-        limits = getattr(arguments, name)
-        if limits and not limits[0] < limits[1]:
-            raise ScoresError(f"--{name} takes LOW and HIGH with LOW < HIGH, got {limits}.")
-    runs, labels = selected_runs(arguments.paths, arguments, notes)
+    xlim, ylim = _limits(arguments, "xlim"), _limits(arguments, "ylim")
+    runs, labels = selected_runs(selection_from(arguments), notes)
     runs = convert_axis(runs, arguments.x, notes)
     note_early_ends(runs, notes)
+    aggregates = () if arguments.panels == "tasks" else arguments.aggregates
     options = PanelOptions(
         bins=arguments.bins,
-        xlim=tuple(arguments.xlim) if arguments.xlim else None,
+        xlim=xlim,
         band=arguments.band,
-        aggregates=() if arguments.panels == "tasks" else _tuple(arguments.aggregates),
+        aggregates=None if aggregates is None else tuple(aggregates),
         resamples=arguments.resamples,
         tasks=arguments.panels != "aggregates",
     )
     panels = make_panels(runs, labels, load_baselines(), options, notes)
     tables = [path for path in arguments.out if path.suffix.lower() == ".csv"]
     for path in tables:
-        write_curves(panels, path)
+        write_points(panels, path)
     pictures = [path for path in arguments.out if path not in tables]
     if pictures:
-        _draw(panels, labels, pictures, arguments)
+        try:
+            from scores.curves import figure  # Slow to import, not needed for --help or CSV.
+        except ImportError as error:
+            raise ScoresError(
+                f"Figures need matplotlib ({error}); install it with pip install matplotlib or "
+                "write only a .csv file."
+            ) from error
+        looks = figure.FigureOptions(
+            xlabel=AXES[arguments.x],
+            xlim=xlim,
+            ylim=ylim,
+            columns=arguments.columns,
+            size=tuple(arguments.size) if arguments.size else None,
+            title=arguments.title,
+            counts=not arguments.no_counts,
+        )
+        drawn = figure.draw_figure(panels, labels, looks)
+        for path in pictures:
+            figure.save_figure(drawn, path, arguments.dpi)
     for path in arguments.out:
         print(f"Wrote {path}")
 
 
-def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
+def _limits(arguments: Namespace, name: str) -> tuple[float, float] | None:
+    limits = getattr(arguments, name)
+    if limits is None:
+        return None
+    low, high = limits
+    if not low < high:
+        raise ScoresError(f"--{name} takes LOW and HIGH with LOW < HIGH, got {limits}.")
+    return low, high
 
 
-def _draw(
-    panels: list[Panel], labels: list[str], pictures: list[Path], arguments: Namespace
-) -> None:
-    try:
-        from curves import drawing  # Slow to import and not needed for --help or CSV.
-    except ImportError as error:
-        raise ScoresError(
-            f"Figures need matplotlib ({error}); install it with pip install '.[plot]' or write "
-            "only a .csv file."
-        ) from error
-    options = drawing.FigureOptions(
-        xlabel=AXES[arguments.x],
-        xlim=tuple(arguments.xlim) if arguments.xlim else None,
-        ylim=tuple(arguments.ylim) if arguments.ylim else None,
-        columns=arguments.columns,
-        size=tuple(arguments.size) if arguments.size else None,
-        title=arguments.title,
-        counts=not arguments.no_counts,
-    )
-    figure = drawing.draw_figure(panels, labels, options)
-    for path in pictures:
-        drawing.save_figure(figure, path, arguments.dpi)
+def write_points(panels: Sequence[Panel], path: Path) -> None:
+    """Write every point of a figure as one CSV line: panel, method, x, mean, low, high, seeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["panel", "method", "x", "mean", "low", "high", "seeds"])
+        for panel in panels:
+            for curve in panel.curves:
+                for index in np.flatnonzero(np.isfinite(curve.mean)):
+                    columns = (curve.xs, curve.mean, curve.low, curve.high)
+                    numbers = [number_text(column[index]) for column in columns]
+                    writer.writerow([panel.name, curve.label, *numbers, curve.seeds[index]])
 
 
 if __name__ == "__main__":
-    run_script(build_parser(), work)
+    main()

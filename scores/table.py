@@ -3,27 +3,42 @@
 The score of a run is its mean score over a window of frames; the window is printed.
 """
 
+import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
-from curves.aggregates import AGGREGATES
-from curves.arguments import PATHS_HELP, make_parser, positive, run_script
-from curves.baselines import load_baselines
-from curves.notes import Notes
-from curves.score_table import TableOptions, make_table
-from curves.score_table_text import FORMATS, format_csv, format_latex, format_markdown, window_text
-from curves.selected import selected_runs
-from curves.statistics import INTERVALS
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # Found without being installed.
+
+from scores.curves.arguments import PATHS_HELP, make_parser, positive, run_script, selection_from
+from scores.curves.baselines import load_baselines
+from scores.curves.notes import Notes
+from scores.curves.score_table import TableOptions, make_table
+from scores.curves.selection import selected_runs
+from scores.curves.statistics import AGGREGATES, INTERVALS
+from scores.curves.table_text import (
+    FORMATS,
+    format_csv,
+    format_latex,
+    format_markdown,
+    window_text,
+)
 
 EXAMPLES = """examples:
-  python scores/table.py ../official-scores/dmc_proprio-*.json.gz --at 490e3 --window 10e3
-  python scores/table.py ~/logdir --at 250e3 --format csv --out final.csv
+  {program} ../official-scores/dmc_proprio-*.json.gz --at 490e3 --window 10e3
+  {program} ~/logdir --at 250e3 --format csv --out final.csv
 """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the script; `argv` is the command line without its name, None takes the process's."""
+    run_script(build_parser(), work, argv)
 
 
 def build_parser() -> ArgumentParser:
     """Return the command-line parser."""
-    parser = make_parser(str(__doc__), EXAMPLES)
+    parser = make_parser("table", str(__doc__), EXAMPLES)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=PATHS_HELP)
     data = parser.add_argument_group("what is shown")
     data.add_argument(
@@ -76,7 +91,7 @@ def build_parser() -> ArgumentParser:
 
 def work(arguments: Namespace, notes: Notes) -> None:
     """Read, average and print as the arguments say."""
-    runs, labels = selected_runs(arguments.paths, arguments, notes)
+    runs, labels = selected_runs(selection_from(arguments), notes)
     options = TableOptions(
         at=arguments.at,
         window=arguments.window,
@@ -103,4 +118,4 @@ def work(arguments: Namespace, notes: Notes) -> None:
 
 
 if __name__ == "__main__":
-    run_script(build_parser(), work)
+    main()

@@ -1,4 +1,4 @@
-"""Horizontal axes other than environment frames: agent steps, updates and hours."""
+"""The horizontal axis: in what unit positions are (frames, steps, updates, hours), and its bins."""
 
 import re
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from curves.errors import ScoresError
-from curves.jsonl import read_jsonl
-from curves.notes import Notes
-from curves.run import Floats, Run, last_pass
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.run_folders import read_jsonl
+from scores.curves.runs import Floats, Run, last_pass
 
 AXES = {
     "frames": "Environment frames",
@@ -89,7 +88,7 @@ def _hours(folder: Path) -> tuple[Floats, Floats] | None:
 def _logged(path: Path, keys: Sequence[str]) -> list[tuple[float, float]]:
     """Pairs of step and the value of the first of the keys that a line holds."""
     pairs = []
-    for record in read_jsonl(path, Notes()) if path.is_file() else []:
+    for record in read_jsonl(path, Notes()):
         value = next((record[key] for key in keys if key in record), None)
         step = record.get("step")
         if isinstance(step, (int, float)) and isinstance(value, (int, float)):
@@ -111,3 +110,42 @@ def _latest(pairs: list[tuple[float, float]]) -> tuple[Floats, Floats]:
     table = table[last_pass(table[:, 0])]
     first = np.append(True, np.diff(table[:, 0]) > 0)
     return table[first, 0], table[first, 1]
+
+
+def make_edges(low: float, high: float, bins: int) -> Floats:
+    """Return the bin edges, float64 [bins + 1]."""
+    return np.linspace(low, high, bins + 1)
+
+
+def bin_run(run: Run, edges: Floats) -> Floats:
+    """Average the scores of a run within each bin.
+
+    A bin covers the scores after its left edge up to and including its right edge, where the
+    average is drawn; the first bin includes its left edge. An empty bin between two filled ones
+    is interpolated linearly; before the first and after the last score there is nothing.
+
+    Args:
+      run: Scores at non-decreasing positions.
+      edges: Float64 [X + 1], increasing.
+
+    Returns:
+      Float64 [X], NaN where the run has no score.
+    """
+    bins = len(edges) - 1
+    tolerance = 1e-9 * (edges[-1] - edges[0])  # A score on an edge stays there after rounding.
+    inside = (run.xs >= edges[0] - tolerance) & (run.xs <= edges[-1] + tolerance)
+    index = np.searchsorted(edges + tolerance, run.xs[inside], side="left") - 1
+    index = np.clip(index, 0, bins - 1)
+    counts = np.bincount(index, minlength=bins)
+    sums = np.bincount(index, weights=run.ys[inside], minlength=bins)
+    values = np.full(bins, np.nan)
+    (filled,) = np.nonzero(counts)
+    if len(filled):
+        span = np.arange(filled[0], filled[-1] + 1)
+        values[span] = np.interp(span, filled, sums[filled] / counts[filled])
+    return values
+
+
+def bin_runs(runs: list[Run], edges: Floats) -> Floats:
+    """Bin several runs, usually the seeds of one method on one task; float64 [runs, X]."""
+    return np.stack([bin_run(run, edges) for run in runs])

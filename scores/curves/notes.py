@@ -1,10 +1,17 @@
-"""Remarks about the data that a user should know of, collected and shown once at the end."""
+"""What the scripts tell their user: remarks on the data, and mistakes."""
 
 from typing import TextIO
 
 
+class ScoresError(ValueError):
+    """A mistake at the user's side: its message says what was got and what to do.
+
+    The scripts print it as one sentence and exit with code 2.
+    """
+
+
 class Notes:
-    """Ordered collection of remarks without repetitions."""
+    """Remarks that a user should know of, without repetitions, shown once at the end."""
 
     def __init__(self) -> None:
         self._texts: dict[str, None] = {}

@@ -1,19 +1,23 @@
 """What a figure shows, as plain arrays: one panel per task and one per aggregate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curves.aggregates import AGGREGATES, aggregate_title, summarise
-from curves.baselines import Baselines, Suite
-from curves.binning import bin_runs, make_edges
-from curves.coverage import comparable, with_baselines
-from curves.errors import ScoresError
-from curves.notes import Notes
-from curves.run import Floats, Run, natural_key
-from curves.statistics import interval_over_seeds, mean_over_seeds
+from scores.curves.axis import bin_runs, make_edges
+from scores.curves.baselines import Baselines, Suite
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.runs import Floats, Run, natural_key
+from scores.curves.statistics import (
+    AGGREGATES,
+    Values,
+    aggregate_title,
+    interval_over_seeds,
+    mean_over_seeds,
+    summarise_suite,
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class PanelOptions:
     Attributes:
       bins: Number of bins on the horizontal axis.
       xlim: Range of the horizontal axis; None ends it at the last score of the suite.
-      band: Key of `curves.statistics.INTERVALS` for the task panels.
+      band: Key of `statistics.INTERVALS` for the task panels.
       aggregates: Keys of `AGGREGATES`; None takes those of the suite.
       resamples: Number of bootstrap draws.
       tasks: Whether task panels are wanted.
@@ -75,9 +79,6 @@ class PanelOptions:
     aggregates: tuple[str, ...] | None = None
     resamples: int = 1000
     tasks: bool = True
-
-
-Values = dict[str, dict[str, Floats]]  # Label -> task -> float64 [S, X].
 
 
 def make_panels(
@@ -135,7 +136,7 @@ def _bin_suite(runs: Sequence[Run], labels: Sequence[str], edges: Floats) -> Val
     grouped: dict[str, dict[str, list[Run]]] = {label: {} for label in labels}
     for run in runs:
         grouped[run.label].setdefault(run.task, []).append(run)
-    values: Values = {}
+    values: dict[str, dict[str, Floats]] = {}
     for label, tasks in grouped.items():
         binned = {task: bin_runs(found, edges) for task, found in tasks.items()}
         kept = {task: value for task, value in binned.items() if np.isfinite(value).any()}
@@ -169,38 +170,12 @@ def _aggregate_panels(
 ) -> list[Panel]:
     keys = suite.aggregates if options.aggregates is None else options.aggregates
     panels = []
-    for normalised in (False, True):
-        chosen = [key for key in keys if AGGREGATES[key].normalised == normalised]
-        if not chosen:
-            continue
-        usable = _usable_values(name, values, suite, normalised, notes)
-        curves: dict[str, list[Curve]] = {key: [] for key in chosen}
-        for label, binned in usable.items():
-            wanted = [AGGREGATES[key] for key in chosen]
-            summaries = summarise(binned, wanted, suite, options.resamples)
-            for key, found in zip(chosen, summaries, strict=True):
-                curve = Curve(label, edges[1:], found.mean, found.low, found.high, found.seeds)
-                curves[key].append(curve)
-        for key in chosen:
-            if curves[key]:
-                title = capitalised(prefix + aggregate_title(AGGREGATES[key], suite))
-                line = 1.0 if normalised else None
-                panels.append(Panel(f"{name}_{key}", title, tuple(curves[key]), True, line))
-    return sorted(panels, key=lambda panel: keys.index(panel.name.removeprefix(f"{name}_")))
-
-
-def _usable_values(
-    name: str, values: Values, suite: Suite, normalised: bool, notes: Notes
-) -> Mapping[str, dict[str, Floats]]:
-    """Values of the methods that have all tasks that are aggregated."""
-    if normalised and not suite.scores:
-        notes.add(f"{name}: has no random and expert scores, no normalised aggregates")
-        return {}
-    tasks, labels = comparable(
-        {label: set(binned) for label, binned in values.items()}, name, notes
-    )
-    if normalised:
-        tasks = with_baselines(tasks, suite, notes)
-    if not tasks:
-        return {}
-    return {label: {task: values[label][task] for task in tasks} for label in labels}
+    for key, found in summarise_suite(values, keys, name, suite, options.resamples, notes).items():
+        curves = tuple(
+            Curve(label, edges[1:], summary.mean, summary.low, summary.high, summary.seeds)
+            for label, summary in found.items()
+        )
+        title = capitalised(prefix + aggregate_title(AGGREGATES[key], suite))
+        line = 1.0 if AGGREGATES[key].normalised else None
+        panels.append(Panel(f"{name}_{key}", title, curves, aggregate=True, marker_line=line))
+    return panels

@@ -1,18 +1,43 @@
-"""Final scores per task and method, and their summaries over tasks."""
+"""Final scores per task and method over a window of frames, and their summaries over tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from curves.aggregates import AGGREGATES, aggregate_title, summarise
-from curves.baselines import Baselines, Reference, Suite
-from curves.coverage import comparable, with_baselines
-from curves.errors import ScoresError
-from curves.notes import Notes
-from curves.run import Floats, Run, natural_key
-from curves.statistics import interval_over_seeds, mean_over_seeds
-from curves.window import Window, choose_window, window_mean
+from scores.curves.baselines import Baselines, Reference, Suite
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.runs import Floats, Run, natural_key
+from scores.curves.statistics import (
+    AGGREGATES,
+    aggregate_title,
+    interval_over_seeds,
+    mean_over_seeds,
+    summarise_suite,
+)
+
+START = 0.02  # Share of the last step at which the automatic window starts ...
+LIMIT = 0.16  # ... and at which it stops growing.
+REACHED = 0.9  # A run that ends before this share is not waited for.
+
+
+@dataclass(frozen=True)
+class Window:
+    """Scores with `low < step <= high` count; `suite` says for which tasks."""
+
+    suite: str
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """The interval for people, in frames."""
+        return f"({self.low:.10g}, {self.high:.10g}]"
+
+    def mask(self, run: Run) -> NDArray[np.bool_]:
+        """Mark the scores of a run that are in the window, bool [P]."""
+        return (run.xs > self.low) & (run.xs <= self.high)
 
 
 @dataclass(frozen=True)
@@ -74,7 +99,7 @@ class TableOptions:
       at: Step at which the window ends; None takes the last one that at least half of the
         methods reach.
       window: Length of the window in frames; None widens it until it holds scores of each run.
-      interval: Key of `curves.statistics.INTERVALS`.
+      interval: Key of `statistics.INTERVALS`.
       aggregates: Keys of `AGGREGATES`; None takes those of the suite.
       resamples: Number of bootstrap draws.
       reference: Name of a published table, `auto` or `none`.
@@ -127,6 +152,37 @@ def make_table(
     return ScoreTable(tuple(rows), kept, tuple(windows), options.interval, reference)
 
 
+def choose_window(runs: Sequence[Run], at: float | None, length: float | None) -> Window:
+    """Choose the window of a suite.
+
+    Args:
+      runs: Runs of one suite.
+      at: Last step of the window; None takes the last step that at least half of the methods
+        reach.
+      length: Length in frames; None starts with 2% of `at` and doubles, up to 16%, until every
+        run that gets to 90% of `at` has a score in it.
+    """
+    high = _common_end(runs) if at is None else at
+    suite = runs[0].suite
+    if length is not None:
+        return Window(suite, high - length, high)
+    share = START
+    while share < LIMIT:
+        window = Window(suite, high - share * high, high)
+        if all(window.mask(run).any() for run in runs if run.end >= REACHED * high):
+            return window
+        share *= 2
+    return Window(suite, high - LIMIT * high, high)
+
+
+def _common_end(runs: Sequence[Run]) -> float:
+    ends: dict[str, float] = {}
+    for run in runs:
+        ends[run.label] = max(ends.get(run.label, 0.0), run.end)
+    ordered = sorted(ends.values(), reverse=True)
+    return ordered[(len(ordered) + 1) // 2 - 1]
+
+
 Finals = dict[str, dict[str, list[tuple[float, int]]]]  # Label -> task -> (mean, scores) per seed.
 
 
@@ -134,9 +190,30 @@ def _finals(runs: Sequence[Run], labels: Sequence[str], window: Window, notes: N
     finals: Finals = {}
     for label in labels:
         for run in runs:
-            if run.label == label and (found := window_mean(run, window, notes)) is not None:
+            if run.label == label and (found := _window_mean(run, window, notes)) is not None:
                 finals.setdefault(label, {}).setdefault(run.task, []).append(found)
     return finals
+
+
+def _window_mean(run: Run, window: Window, notes: Notes) -> tuple[float, int] | None:
+    """Average the scores of a run in a window.
+
+    Args:
+      run: Any run.
+      window: Where to look.
+      notes: Receives a remark if there is no score.
+
+    Returns:
+      Mean and number of scores, or None without a score.
+    """
+    inside = window.mask(run)
+    if inside.any():
+        return float(run.ys[inside].mean()), int(inside.sum())
+    reason = f"ends at {run.end:.10g}" if run.end <= window.low else "has no score there"
+    notes.add(
+        f"{run.label} on {run.task}, seed {run.seed}: {reason}, not in the window {window.text}"
+    )
+    return None
 
 
 def _values(seeds: Sequence[tuple[float, int]]) -> Floats:
@@ -164,25 +241,21 @@ def _aggregate_rows(
     finals: Finals, window: Window, suite: Suite, options: TableOptions, notes: Notes
 ) -> list[Row]:
     keys = suite.aggregates if options.aggregates is None else options.aggregates
-    covered, labels = comparable(
-        {label: set(found) for label, found in finals.items()}, window.suite, notes
-    )
+    values = {
+        label: {task: _values(seeds) for task, seeds in found.items()}
+        for label, found in finals.items()
+    }
+    summaries = summarise_suite(values, keys, window.suite, suite, options.resamples, notes)
     rows = []
-    for key in keys:
-        aggregate = AGGREGATES[key]
-        tasks = with_baselines(covered, suite, notes) if aggregate.normalised else covered
-        if not tasks:
-            continue
+    for key, by_label in summaries.items():
         cells = {}
-        for label in labels:
-            values = {task: _values(finals[label][task]) for task in tasks}
-            (found,) = summarise(values, [aggregate], suite, options.resamples)
+        for label, found in by_label.items():
             numbers = (found.mean.item(), found.low.item(), found.high.item(), found.seeds.item())
-            scores = sum(number for task in tasks for _, number in finals[label][task])
+            scores = sum(number for task in found.tasks for _, number in finals[label][task])
             cells[label] = Cell(*numbers, scores)
-        title = aggregate_title(aggregate, suite)
-        row = Row(title, window, cells, aggregate=True, normalised=aggregate.normalised)
-        rows.append(row)
+        title = aggregate_title(AGGREGATES[key], suite)
+        normalised = AGGREGATES[key].normalised
+        rows.append(Row(title, window, cells, aggregate=True, normalised=normalised))
     return rows
 
 

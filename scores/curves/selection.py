@@ -1,13 +1,190 @@
-"""Choosing, renaming and ordering runs before they are aggregated."""
+"""From paths and options to the runs that a script works on: found, named, chosen and ordered."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 
-from curves.errors import ScoresError
-from curves.notes import Notes
-from curves.run import Run, natural_key
+from scores.curves.baselines import load_baselines
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.run_folders import is_run_folder, read_run_folder
+from scores.curves.runs import Run, natural_key, run_order
+from scores.curves.score_files import read_score_file
+
+RUN_INTERNALS = ("ckpt", "replay", "eval_replay", "scope", "eval")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs are shown, under which names and in which order.
+
+    Attributes:
+      paths: Score files, run folders, and folders that hold either at any depth. `NAME=PATH`
+        gives all runs below a path the method name NAME.
+      tasks: Shell patterns; none keeps all.
+      methods: Shell patterns, in the order in which the methods are shown; none keeps all.
+      series: `train`, `eval` or `both`.
+      renames: Texts `OLD=NEW` that show a method under another name.
+    """
+
+    paths: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    series: str = "both"
+    renames: tuple[str, ...] = ()
+
+
+def selected_runs(selection: Selection, notes: Notes) -> tuple[list[Run], list[str]]:
+    """Load, filter and rename runs.
+
+    Args:
+      selection: What to take.
+      notes: Receives remarks about the data.
+
+    Returns:
+      The runs in an order that does not depend on the paths, and their labels in the order in
+      which they are shown.
+
+    Raises:
+      ScoresError: Nothing was found or nothing is left.
+    """
+    aliases = load_baselines().aliases
+    found = load_runs(selection.paths, notes)
+    runs = [replace(run, task=aliases.get(run.task, run.task)) for run in found]
+    runs = keep_origins_apart(select_tasks(runs, selection.tasks), notes)
+    runs = select_methods(runs, selection.methods, selection.series)
+    labels = order_labels(runs, selection.methods)
+    runs, labels = rename_methods(runs, labels, selection.renames)
+    _note_duplicates(runs, notes)
+    return sorted(runs, key=run_order), labels
+
+
+def load_runs(paths: Sequence[str], notes: Notes) -> list[Run]:
+    """Read every run below the paths.
+
+    Args:
+      paths: As in `Selection`.
+      notes: Receives remarks about the data.
+
+    Returns:
+      Runs in the order in which they were found.
+
+    Raises:
+      ScoresError: A path does not exist, or no run was found.
+    """
+    runs: list[Run] = []
+    seen: set[Path] = set()
+    for text in paths:
+        name, path = _split_name(text)
+        for run in _runs_below(path, seen, notes):
+            runs.append(replace(run, method=name) if name else run)
+    if not runs:
+        raise ScoresError(f"No finished episodes and no score files below {', '.join(paths)}.")
+    return runs
+
+
+def _split_name(text: str) -> tuple[str, Path]:
+    name, equals, rest = text.partition("=")
+    if equals and name and not Path(text).expanduser().exists():
+        text = rest
+    else:
+        name = ""
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise ScoresError(f"No such file or folder: {path}")
+    return name, path
+
+
+def _runs_below(path: Path, seen: set[Path], notes: Notes) -> Iterator[Run]:
+    if path.is_file():
+        if path.suffix == ".jsonl":
+            path = path.parent
+        else:
+            yield from _read_once(path, seen, notes)
+            return
+    for root, folders, files in os.walk(path, followlinks=True):
+        folder = Path(root)
+        folders.sort(key=natural_key)
+        if is_run_folder(files):
+            folders[:] = [name for name in folders if name not in RUN_INTERNALS]
+            yield from _read_once(folder, seen, notes)
+        for name in sorted(files, key=natural_key):
+            if name.endswith(".json.gz"):
+                yield from _read_once(folder / name, seen, notes)
+
+
+def _read_once(path: Path, seen: set[Path], notes: Notes) -> list[Run]:
+    """Read a file or run folder unless another of the paths led to it already."""
+    resolved = path.resolve()
+    if resolved in seen:
+        return []
+    seen.add(resolved)
+    return read_run_folder(path, notes) if path.is_dir() else read_score_file(path, notes)
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where runs come from: run folders, or the score files of a benchmark in one folder."""
+
+    own: bool
+    benchmark: str
+    folder: str
+
+
+def _origin_of(run: Run) -> _Origin:
+    """Return the origin of a run; all run folders together are one."""
+    if run.folder is not None:
+        return _Origin(True, "", "")
+    return _Origin(False, run.benchmark, str(Path(run.source).absolute().parent))
+
+
+def keep_origins_apart(runs: Sequence[Run], notes: Notes) -> list[Run]:
+    """Rename methods that have scores of one task from several origins.
+
+    Our `dreamerv3` is not the published `dreamerv3`, and the benchmarks `dmc_proprio` and
+    `dmc_vision` share task names. Runs from run folders get the addition `(own)`; score files
+    that clash get their benchmark or, where that does not tell them apart, their folder.
+
+    Args:
+      runs: Chosen runs.
+      notes: Receives a remark for each method that is renamed.
+    """
+    origins: dict[tuple[str, str], set[_Origin]] = {}
+    for run in runs:
+        origins.setdefault((run.method, run.task), set()).add(_origin_of(run))
+    clashing: dict[str, set[_Origin]] = {}
+    for (method, _), found in origins.items():
+        if len(found) > 1:
+            clashing.setdefault(method, set()).update(found)
+    names = {method: _names_of_origins(method, found) for method, found in clashing.items()}
+    for method, shown_as in names.items():
+        shown = ", ".join(sorted(shown_as.values(), key=natural_key))
+        notes.add(f"{method}: runs of several origins share this name, shown as {shown}")
+    return [
+        replace(run, method=names.get(run.method, {}).get(_origin_of(run), run.method))
+        for run in runs
+    ]
+
+
+def _names_of_origins(method: str, origins: set[_Origin]) -> Mapping[_Origin, str]:
+    files = [origin for origin in origins if not origin.own]
+    benchmarks = {origin.benchmark for origin in files}
+    folders = {Path(origin.folder).name for origin in files}
+    names = {}
+    for origin in origins:
+        if origin.own:
+            names[origin] = f"{method} (own)"
+        elif len(files) == 1:
+            names[origin] = method
+        elif len(benchmarks) == len(files) and "" not in benchmarks:
+            names[origin] = f"{method} ({origin.benchmark})"
+        elif len(folders) == len(files):
+            names[origin] = f"{method} ({Path(origin.folder).name})"
+        else:
+            names[origin] = f"{method} ({origin.folder} {origin.benchmark})".replace(" )", ")")
+    return names
 
 
 def select_tasks(runs: Sequence[Run], patterns: Sequence[str]) -> list[Run]:
@@ -41,6 +218,22 @@ def select_methods(runs: Sequence[Run], patterns: Sequence[str], series: str) ->
     return chosen
 
 
+def order_labels(runs: Sequence[Run], patterns: Sequence[str]) -> list[str]:
+    """List the labels among the runs in the order in which figures and tables show them.
+
+    Args:
+      runs: Runs to show.
+      patterns: Patterns of `--methods`; they give the order, and within one the name does.
+    """
+    methods = {run.label: run.method for run in runs}
+
+    def position(label: str) -> tuple[object, ...]:
+        hits = [index for index, text in enumerate(patterns) if _match(methods[label], text)]
+        return (hits[0] if hits else len(patterns)), natural_key(label)
+
+    return sorted(methods, key=position)
+
+
 def rename_methods(
     runs: Sequence[Run], labels: Sequence[str], renames: Sequence[str]
 ) -> tuple[list[Run], list[str]]:
@@ -72,22 +265,6 @@ def rename_methods(
     return renamed, list(dict.fromkeys(new_labels[label] for label in labels))
 
 
-def order_labels(runs: Sequence[Run], patterns: Sequence[str]) -> list[str]:
-    """List the labels among the runs in the order in which figures and tables show them.
-
-    Args:
-      runs: Runs to show.
-      patterns: Patterns of `--methods`; they give the order, and within one the name does.
-    """
-    methods = {run.label: run.method for run in runs}
-
-    def position(label: str) -> tuple[object, ...]:
-        hits = [index for index, text in enumerate(patterns) if _match(methods[label], text)]
-        return (hits[0] if hits else len(patterns)), natural_key(label)
-
-    return sorted(methods, key=position)
-
-
 def _match(name: str, pattern: str) -> bool:
     return name == pattern or name.startswith(f"{pattern} (") or fnmatchcase(name, pattern)
 
@@ -105,6 +282,17 @@ def _check_patterns(patterns: Sequence[str], names: set[str], kind: str) -> None
                 f"No {kind} matches {pattern!r}; there are {len(known)}, such as "
                 f"{', '.join(close)}."
             )
+
+
+def _note_duplicates(runs: Sequence[Run], notes: Notes) -> None:
+    """Remark on runs that have label, task and seed in common; each counts as a seed."""
+    sources: dict[tuple[str, str, str], list[str]] = {}
+    for run in runs:
+        sources.setdefault((run.label, run.task, run.seed), []).append(run.source)
+    for (label, task, seed), found in sources.items():
+        if len(found) > 1:
+            listed = ", ".join(sorted(found, key=natural_key))
+            notes.add(f"{label} on {task}: {len(found)} runs have seed {seed}: {listed}")
 
 
 def note_early_ends(runs: Sequence[Run], notes: Notes, fraction: float = 0.9) -> None:

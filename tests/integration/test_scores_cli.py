@@ -151,16 +151,32 @@ def test_every_picture_format_axis_and_option(runs, published, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["plot", "table", "view"])
-def test_help_needs_no_matplotlib(name):
-    code = f"""
-import runpy, sys
-sys.modules['matplotlib'] = None
-sys.argv = ['{name}.py', '--help']
-sys.path.insert(0, {str(ROOT / "scores")!r})
-runpy.run_path({str(ROOT / "scores" / f"{name}.py")!r}, run_name='__main__')
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0 and "examples:" in result.stdout
+def test_help_needs_no_matplotlib_and_shows_what_the_user_can_type(name):
+    path = ROOT / "scores" / f"{name}.py"
+    for start, program in (
+        (f"runpy.run_path({str(path)!r}, run_name='__main__')", f"python {path}"),
+        (f"importlib.import_module('scores.{name}').main(['--help'])", f"dreamerv3 {name}"),
+    ):
+        code = "import importlib, runpy, sys; sys.modules['matplotlib'] = None\n"
+        code += f"sys.argv[:] = [{program.removeprefix('python ')!r}, '--help']\n" + start
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+        )
+        assert result.returncode == 0, result.stderr
+        assert f"usage: {program} PATH" in result.stdout
+        assert f"  {program} ~/logdir" in result.stdout.split("examples:")[1]
+
+
+def test_a_reader_that_leaves_ends_it_quietly(runs):
+    for arguments in (["plot", "--help"], ["view", runs, "--runs"], ["table", runs]):
+        script = ROOT / "scores" / f"{arguments[0]}.py"
+        command = [sys.executable, script, *arguments[1:]]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            process.stdout.close()
+            problems = [line for line in process.stderr if not line.startswith("note: ")]
+        assert not problems and process.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import gzip
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,17 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scores"))
-
-from curves.axis import convert_axis
-from curves.errors import ScoresError
-from curves.identity import from_name
-from curves.loading import load_runs
-from curves.notes import Notes
-from curves.origins import keep_origins_apart
-from curves.run import Run, last_pass
-from curves.score_file import read_score_file, write_score_file
-from curves.selection import (
+from scores.curves.axis import convert_axis
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.run_folders import from_name
+from scores.curves.runs import Run, last_pass
+from scores.curves.score_files import read_score_file, write_score_file
+from scores.curves.selection import (
+    keep_origins_apart,
+    load_runs,
     note_early_ends,
     order_labels,
     rename_methods,

@@ -1,21 +1,23 @@
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scores"))
-
-from curves.aggregates import AGGREGATES, summarise
-from curves.baselines import Suite, load_baselines
-from curves.binning import bin_run, make_edges
-from curves.coverage import comparable
-from curves.notes import Notes
-from curves.palette import line_colour, line_dashes
-from curves.panels import PanelOptions, make_panels, task_title
-from curves.run import Run
-from curves.statistics import interquartile_mean, interval_over_seeds, mean_over_seeds
+from scores.curves.axis import bin_run, make_edges
+from scores.curves.baselines import Suite, load_baselines
+from scores.curves.figure import line_colour, line_dashes
+from scores.curves.notes import Notes
+from scores.curves.panels import PanelOptions, make_panels, task_title
+from scores.curves.runs import Run
+from scores.curves.statistics import (
+    AGGREGATES,
+    comparable,
+    interquartile_mean,
+    interval_over_seeds,
+    mean_over_seeds,
+    summarise,
+)
 
 NAN = float("nan")
 FACTS = Path(__file__).parents[3] / "shared" / "facts" / "score_baselines.json"

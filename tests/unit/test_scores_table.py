@@ -1,20 +1,14 @@
 import csv
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scores"))
-
-from curves.baselines import load_baselines
-from curves.errors import ScoresError
-from curves.notes import Notes
-from curves.run import Run
-from curves.score_table import TableOptions, make_table
-from curves.score_table_text import format_csv, format_latex, format_markdown
-from curves.selection import order_labels
-from curves.window import choose_window
+from scores.curves.baselines import load_baselines
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.runs import Run
+from scores.curves.score_table import TableOptions, choose_window, make_table
+from scores.curves.selection import order_labels
+from scores.curves.table_text import format_csv, format_latex, format_markdown
 
 
 def make(task, method, seed, xs, ys, **kwargs):

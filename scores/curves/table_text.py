@@ -4,8 +4,8 @@ import csv
 import io
 import math
 
-from curves.score_table import Cell, Row, ScoreTable
-from curves.statistics import INTERVALS
+from scores.curves.score_table import Row, ScoreTable
+from scores.curves.statistics import INTERVALS
 
 FORMATS = ("markdown", "csv", "latex")
 
@@ -19,24 +19,17 @@ def window_text(table: ScoreTable) -> str:
 
 def format_markdown(table: ScoreTable, digits: int = 1) -> str:
     """Return the table as Markdown with a sentence on how it was made."""
-    header = ["Task", *(f"{label}{_seeds(table, label)}" for label in table.labels)]
-    if table.reference:
-        header.append(table.reference.title)
+    header = _header(table)
     lines = [_markdown_row(header), _markdown_row([":--", *["--:"] * (len(header) - 1)])]
     for row in table.rows:
-        cells = [f"**{row.name}**" if row.aggregate else row.name]
-        cells += [_cell(table, row, label, digits) for label in table.labels]
-        if table.reference:
-            cells.append(_published(row, digits))
-        lines.append(_markdown_row(cells))
+        name = f"**{row.name}**" if row.aggregate else row.name
+        lines.append(_markdown_row([name, *_numbers(table, row, digits)]))
     return "\n".join([*lines, "", *_explanation(table)]) + "\n"
 
 
 def format_latex(table: ScoreTable, digits: int = 1) -> str:
     """Return the table as a LaTeX `tabular` for the `booktabs` package."""
-    header = ["Task", *(f"{label}{_seeds(table, label)}" for label in table.labels)]
-    if table.reference:
-        header.append(table.reference.title)
+    header = _header(table)
     lines = [f"% {text}" for text in _explanation(table)]
     lines += [f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", "\\toprule"]
     lines += [_latex_row(header), "\\midrule"]
@@ -45,10 +38,7 @@ def format_latex(table: ScoreTable, digits: int = 1) -> str:
         if row.aggregate != previous:
             lines.append("\\midrule")
         previous = row.aggregate
-        cells = [row.name, *(_cell(table, row, label, digits) for label in table.labels)]
-        if table.reference:
-            cells.append(_published(row, digits))
-        lines.append(_latex_row(cells))
+        lines.append(_latex_row([row.name, *_numbers(table, row, digits)]))
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
 
@@ -78,16 +68,21 @@ def number_text(value: float) -> str:
     return repr(float(value)) if math.isfinite(value) else ""
 
 
-def _explanation(table: ScoreTable) -> list[str]:
-    lines = [f"Scores: {window_text(table)}."]
-    lines.append(
-        f"Intervals: {INTERVALS[table.interval]}; rows over tasks: 95% stratified bootstrap."
-    )
-    if table.reference:
-        others = ", ".join(f"{k} {m:g}/{d:g}" for k, (m, d) in table.reference.summary.items())
-        title = table.reference.title
-        lines.append(f"{title}: {table.reference.note} Mean/median of others there: {others}.")
-    return lines
+def _header(table: ScoreTable) -> list[str]:
+    """Titles of the columns, with the number of seeds that most cells below them average."""
+    titles = ["Task"]
+    for label in table.labels:
+        seeds = _most_seeds(table, label)
+        titles.append(f"{label} ({seeds} seed{'s' if seeds != 1 else ''})")
+    return titles if table.reference is None else [*titles, table.reference.title]
+
+
+def _numbers(table: ScoreTable, row: Row, digits: int) -> list[str]:
+    """Scores of a row in the order of the columns, the published one last."""
+    texts = [_cell(table, row, label, digits) for label in table.labels]
+    if table.reference is None:
+        return texts
+    return [*texts, "–" if row.reference is None else f"{row.reference:.{digits}f}"]
 
 
 def _cell(table: ScoreTable, row: Row, label: str, digits: int) -> str:
@@ -101,22 +96,26 @@ def _cell(table: ScoreTable, row: Row, label: str, digits: int) -> str:
             text += f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
         else:
             text += f" ± {(cell.high - cell.low) / 2:.{digits}f}"
-    if not row.aggregate and cell.seeds < max(c.seeds for c in _cells(table, label)):
+    if not row.aggregate and cell.seeds < _most_seeds(table, label):
         text += f" ({cell.seeds})"
     return text
 
 
-def _published(row: Row, digits: int) -> str:
-    return "–" if row.reference is None else f"{row.reference:.{digits}f}"
+def _most_seeds(table: ScoreTable, label: str) -> int:
+    rows = [row for row in table.rows if label in row.cells and not row.aggregate]
+    return max(row.cells[label].seeds for row in rows)
 
 
-def _cells(table: ScoreTable, label: str) -> list[Cell]:
-    return [row.cells[label] for row in table.rows if label in row.cells and not row.aggregate]
-
-
-def _seeds(table: ScoreTable, label: str) -> str:
-    most = max(cell.seeds for cell in _cells(table, label))
-    return f" ({most} seed{'s' if most != 1 else ''})"
+def _explanation(table: ScoreTable) -> list[str]:
+    lines = [f"Scores: {window_text(table)}."]
+    lines.append(
+        f"Intervals: {INTERVALS[table.interval]}; rows over tasks: 95% stratified bootstrap."
+    )
+    if table.reference:
+        others = ", ".join(f"{k} {m:g}/{d:g}" for k, (m, d) in table.reference.summary.items())
+        title = table.reference.title
+        lines.append(f"{title}: {table.reference.note} Mean/median of others there: {others}.")
+    return lines
 
 
 def _markdown_row(cells: list[str]) -> str:

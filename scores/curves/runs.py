@@ -1,4 +1,4 @@
-"""One training or evaluation run as the scripts see it: who it is and its scores over time."""
+"""Runs as the scripts see them: who they are, and their scores over time."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from curves.notes import Notes
+from scores.curves.notes import Notes
 
 Floats = NDArray[np.float64]
 

@@ -1,13 +1,14 @@
-"""Reading and writing score files: gzipped JSON lists of `task, method, seed, xs, ys`."""
+"""Score files, as curves are published: gzipped JSON lists of `task, method, seed, xs, ys`."""
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from curves.notes import Notes
-from curves.run import EVAL_SUFFIX, Run, Skipped, clean_scores, suite_of
+from scores.curves.notes import Notes, ScoresError
+from scores.curves.runs import EVAL_SUFFIX, Run, Skipped, clean_scores, suite_of
 
 KEYS = ("task", "method", "seed", "xs", "ys")
 
@@ -53,14 +54,13 @@ def _read_record(
     if not len(steps):
         notes.add(f"{name}: holds no score and is left out")
         return None
-    is_eval = method.endswith(EVAL_SUFFIX)
     return Run(
         task=task,
         method=method.removesuffix(EVAL_SUFFIX),
         seed=seed,
         xs=steps,
         ys=scores,
-        series="eval" if is_eval else "train",
+        series="eval" if method.endswith(EVAL_SUFFIX) else "train",
         benchmark=_benchmark(path, task),
         source=str(path),
     )
@@ -93,3 +93,39 @@ def write_score_file(path: Path, runs: Sequence[Run]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = json.dumps(records, allow_nan=False).encode()
     path.write_bytes(gzip.compress(data, mtime=0))
+
+
+def export_runs(runs: Sequence[Run], target: Path) -> list[Path]:
+    """Write runs to one score file, or to one per benchmark and method.
+
+    Args:
+      runs: Runs on the frames axis.
+      target: A file `*.json.gz` for all runs, or a folder that gets one file
+        `BENCHMARK-METHOD.json.gz` per benchmark and method; runs of an unknown benchmark go to
+        `SUITE-METHOD.json.gz`.
+
+    Returns:
+      The files that were written.
+
+    Raises:
+      ScoresError: A file is there already, so that no scores are ever replaced, or the target
+        has another suffix.
+    """
+    groups: dict[Path, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(_target(run, target), []).append(run)
+    for path in groups:
+        if path.exists():
+            raise ScoresError(f"{path} is there already; remove it or export to another place.")
+    for path, members in groups.items():
+        write_score_file(path, members)
+    return list(groups)
+
+
+def _target(run: Run, target: Path) -> Path:
+    if target.name.endswith(".json.gz"):
+        return target
+    if target.suffix in (".gz", ".json") or target.is_file():
+        raise ScoresError(f"--export takes a folder or a file named *.json.gz, got {target}")
+    label = re.sub(r"[^\w.]+", "_", run.label).strip("_")
+    return target / f"{run.benchmark or run.suite}-{label}.json.gz"

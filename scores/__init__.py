@@ -1,0 +1,1 @@
+"""Score curves of runs beside published ones: figures, tables and score files."""
