@@ -29,6 +29,7 @@ BELOW = {
     "embodied.envs": ("embodied.core",),
     "embodied.jax": ("embodied.core",),
     "embodied.run": ("embodied.core",),
+    "scores": (),
 }
 
 
