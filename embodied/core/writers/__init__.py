@@ -11,7 +11,7 @@ __all__ = ["JSONLWriter", "Record", "ScopeWriter", "TerminalWriter", "Writer"]
 
 
 def __getattr__(name: str) -> Any:
-    # `embodied.outputs` called them outputs.
+    # Their names in `embodied.outputs`.
     if name.endswith("Output") and f"{name.removesuffix('Output')}Writer" in __all__:
         return globals()[f"{name.removesuffix('Output')}Writer"]
     raise AttributeError(f"module 'embodied.core.writers' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Writes to slow outputs from a thread, so that training never waits for a network."""
+"""Serves slow writers from a thread, so that training never waits for a network."""
 
 import contextlib
 import queue
@@ -10,21 +10,21 @@ from embodied.core.writers.writer import Record, Writer
 
 
 class BackgroundWriter(Writer):
-    """Hands records to another output in a thread, in order.
+    """Hands records to another writer in a thread, in order.
 
     An error in the thread is raised at the next write, where the logger turns it into a warning.
-    When the output is too far behind, further records are refused with an error.
+    When that writer is too far behind, further records are refused with an error.
     """
 
-    def __init__(self, output: Writer, capacity: int = 100, patience: float = 8.0) -> None:
+    def __init__(self, writer: Writer, capacity: int = 100, patience: float = 8.0) -> None:
         """Start the thread.
 
         Args:
-          output: What does the writing; it is only used in the thread.
+          writer: What does the writing; it is only used in the thread.
           capacity: Writes that may be pending.
           patience: Seconds that closing waits for pending writes.
         """
-        self._output = output
+        self._writer = writer
         self._patience = patience
         self._queue: queue.Queue[Sequence[Record] | None] = queue.Queue(capacity)
         self._error: Exception | None = None
@@ -33,8 +33,8 @@ class BackgroundWriter(Writer):
 
     @property
     def name(self) -> str:
-        """Name of the output that does the writing."""
-        return self._output.name
+        """Name of the writer that does the writing."""
+        return self._writer.name
 
     def __call__(self, records: Sequence[Record]) -> None:
         """Queue the records.
@@ -52,7 +52,7 @@ class BackgroundWriter(Writer):
         self._raise()
 
     def close(self) -> None:
-        """Wait for pending writes and close the output.
+        """Wait for pending writes and close the writer.
 
         Raises:
           TimeoutError: If that takes too long; what is pending is lost when the program ends.
@@ -71,11 +71,11 @@ class BackgroundWriter(Writer):
     def _work(self) -> None:
         while (records := self._queue.get()) is not None:
             try:
-                self._output(records)
+                self._writer(records)
             except Exception as error:
                 self._error = error
         try:
-            self._output.close()
+            self._writer.close()
         except Exception as error:
             self._error = error
 

@@ -27,7 +27,7 @@ class JSONLWriter(Writer):
         pattern: str = ".*",
         strings: bool = False,
     ) -> None:
-        """Create the output.
+        """Create the writer.
 
         Args:
           logdir: Folder of the run; made when needed.

@@ -36,7 +36,7 @@ class MLflowWriter(Writer):
         fps: int = 15,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create the output; the server is contacted at the first write.
+        """Create the writer; the server is contacted at the first write.
 
         Args:
           logdir: Folder of the run, where its identifier is kept.

@@ -28,7 +28,7 @@ class ScopeWriter(Writer):
     """
 
     def __init__(self, logdir: str | os.PathLike[str], fps: int = 15) -> None:
-        """Create the output.
+        """Create the writer.
 
         Args:
           logdir: Folder of the run; the columns go to its subfolder `scope`.

@@ -33,7 +33,7 @@ def missing_package(output: str) -> str:
 def run_id(logdir: str | os.PathLike[str], service: str, make: Callable[[], str]) -> str:
     """Return the identifier of a run at a logging service, made at the first call.
 
-    Every service has a file of its own, because outputs write from threads of their own.
+    Every service has a file of its own, because writers work in threads of their own.
 
     Args:
       logdir: Folder of the run; the identifier is kept in its file `<service>_run.txt`.

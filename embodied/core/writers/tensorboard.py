@@ -24,7 +24,7 @@ class TensorBoardWriter(Writer):
     def __init__(
         self, logdir: str | os.PathLike[str], fps: int = 15, config: Mapping[str, Any] | None = None
     ) -> None:
-        """Create the output; the file is opened at the first write.
+        """Create the writer; the file is opened at the first write.
 
         Args:
           logdir: Folder of the run.

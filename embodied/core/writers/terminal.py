@@ -22,7 +22,7 @@ class TerminalWriter(Writer):
     """One line per write: the step, then the newest value of each scalar whose key matches."""
 
     def __init__(self, pattern: str = ".*", name: str = "", limit: int = 40) -> None:
-        """Create the output.
+        """Create the writer.
 
         Args:
           pattern: Regular expression searched in the keys.

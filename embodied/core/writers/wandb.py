@@ -30,7 +30,7 @@ class WandbWriter(Writer):
         fps: int = 15,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create the output; the service is contacted at the first write.
+        """Create the writer; the service is contacted at the first write.
 
         Args:
           logdir: Folder of the run, where its identifier is kept.

@@ -1,4 +1,4 @@
-"""What the logger hands to its outputs."""
+"""What the logger hands to its writers."""
 
 import abc
 import dataclasses
@@ -40,12 +40,12 @@ class Writer(abc.ABC):
 
     @property
     def name(self) -> str:
-        """What messages call this output."""
+        """What messages call this writer."""
         return type(self).__name__
 
     @abc.abstractmethod
     def __call__(self, records: Sequence[Record]) -> None:
         """Write the records, which come in the order in which they were added."""
 
-    def close(self) -> None:  # noqa: B027 (most outputs hold nothing open)
+    def close(self) -> None:  # noqa: B027 (most writers hold nothing open)
         """Finish what is pending. Nothing is written afterwards."""
