@@ -19,7 +19,7 @@ from figures import report
 
 from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
-from dreamerv3.imagination import imagination_losses, imagine
+from dreamerv3.imagination import imagine
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
@@ -95,18 +95,24 @@ class Benchmark:
 
         def world_model() -> Any:
             def loss() -> Any:
-                losses, _, (_, feat) = model._world_model_loss(state, obs, previous)
+                tokens = model.enc(obs)
+                first = obs["is_first"]
+                _, feat = model.dyn.observe(state, tokens, previous, first, model.draw)
+                losses, _ = model.world_model_losses(feat, obs)
                 return sum(value.mean() for value in losses.values()), feat
 
             return nj.grad(loss, model.opt.modules[:5], has_aux=True)()
 
         world, (*_, feat) = self.part(world_model)
         starts = {k: x.reshape((-1, *x.shape[2:])) for k, x in feat.items()}
-        imagination, _ = self.part(lambda starts: imagine(model, starts), starts)
+        length = self.config.agent.imag_length
+        imagination, _ = self.part(
+            lambda starts: imagine(model.dyn, model.pol, starts, length, model.draw), starts
+        )
 
         def actor_critic(feat: Any) -> Any:
             def loss() -> Any:
-                losses = imagination_losses(model, feat, obs, True)[0]
+                losses, *_ = model.actor_critic_losses(feat, obs, training=True)
                 return sum(value.mean() for value in losses.values())
 
             return nj.grad(loss, [model.pol, model.val])()

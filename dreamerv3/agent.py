@@ -1,9 +1,11 @@
 """The DreamerV3 agent: how it acts, learns and shows what it believes.
 
-`Dreamer` is the model that `embodied.jax.jax_agent.JaxAgent` compiles. The loss is assembled in
-`Dreamer.loss` from the world model (`encoder.py`, `rssm.py`, `decoder.py`) and the actor-critic
-(`imagination.py`, `losses.py`); the video of the report is drawn in `report.py`.
-Shapes: B batch, T trained steps, K imagination starts per row.
+`Dreamer` is the model that `JaxAgent` compiles. `Dreamer.losses` is the training step of the paper:
+the losses of the world model (`encoder.py`, `rssm.py`, `decoder.py`), imagined trajectories
+(`imagination.py`), the losses of actor and critic on them (`losses.py`), and that of the critic on
+replayed trajectories. Each is an array with a value per state and the gradient of this array, so
+that weighting or masking states there, or adding a loss, needs no other place than that one and
+`loss_scales`. Shapes: B batch, T trained steps, K imagination starts per row, N = B * K, H horizon.
 """
 
 from collections.abc import Mapping
@@ -16,15 +18,14 @@ import numpy as np
 from dreamerv3.decoder import Decoder
 from dreamerv3.encoder import Encoder
 from dreamerv3.images import unit_range
-from dreamerv3.imagination import imagination_losses
-from dreamerv3.losses import replay_loss
+from dreamerv3.imagination import evaluate, imagine
+from dreamerv3.losses import imagination_targets, policy_loss, replay_loss, value_loss
 from dreamerv3.report import gradient_norms, open_loop
-from dreamerv3.rssm import RSSM, features
+from dreamerv3.rssm import RSSM, features, mode, sample
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import layers as nn
 from embodied.jax import nj
-from embodied.jax.distributions import Distribution
 from embodied.jax.heads import MLPHead
 from embodied.jax.model import Model
 from embodied.jax.normalize import Normalize
@@ -36,16 +37,6 @@ sg = jax.lax.stop_gradient
 Arrays = dict[str, jax.Array]
 NOT_ENCODED = ("is_first", "is_last", "is_terminal", "reward")
 REPORT_ROWS = 6
-
-
-def sample(dist: Distribution) -> jax.Array:
-    """Draw from a distribution."""
-    return dist.sample(nj.seed())
-
-
-def mode(dist: Distribution) -> jax.Array:
-    """Take the most likely value of a distribution."""
-    return dist.pred()
 
 
 class Dreamer(Model):
@@ -74,38 +65,28 @@ class Dreamer(Model):
           dtype: Compute dtype.
 
         Raises:
-          ValueError: An option has a value that does not exist, or an observation cannot be
-            encoded.
+          ValueError: An option has a value that does not exist or has no effect, or an
+            observation cannot be encoded.
         """
         self.obs_space, self.act_space = dict(obs_space), dict(act_space)
         self.config, self.dtype = config, dtype
         self.draw = _choose("sampling", config.sampling, {"sample": sample, "mode": mode})
-        _choose("dyn.typ", config.dyn.typ, {"rssm": RSSM})
-        encoder = _choose("enc.typ", config.enc.typ, {"simple": Encoder})
-        decoder = _choose("dec.typ", config.dec.typ, {"simple": Decoder})
+        _check(config)
         signal = config.get("priosignal", "none")
         self.prioritizes = _choose("priosignal", signal, {"none": False, "model": True})
-        _choose("imag_start", config.imag_start, dict.fromkeys(("model", "replay")))
-        cpu = default_platform() == "cpu"
-        self.stepwise = _choose(
-            "imag_parts", config.imag_parts, {"auto": cpu, "steps": True, "whole": False}
-        )
+        parts = {"auto": default_platform() == "cpu", "steps": True, "whole": False}
+        self.by_step = _choose("imag_parts", config.imag_parts, parts)
         stats = {"stats": config.norm_dtype}
         shared = {"dtype": dtype, **stats}
         encoded = {k: v for k, v in self.obs_space.items() if k not in NOT_ENCODED}
-        self.enc = nj.make("enc", encoder, encoded, **config.enc.simple, **shared)
-        # The same parameters twice, as modules are told apart by their path: how the agent usually
-        # draws its latents, and how it does in deterministic evaluations.
-        self.dyn, self.dyn_mode = (
-            nj.make("dyn", RSSM, self.act_space, draw, **config.dyn.rssm, **shared)
-            for draw in (self.draw, mode)
-        )
-        self.dec = nj.make("dec", decoder, encoded, **config.dec.simple, **shared)
+        self.enc = nj.make("enc", Encoder, encoded, **config.enc.simple, **shared)
+        self.dyn = nj.make("dyn", RSSM, self.act_space, **config.dyn.rssm, **shared)
+        self.dec = nj.make("dec", Decoder, encoded, **config.dec.simple, **shared)
 
         scalar, binary = Space(np.float32), Space(bool, (), 0, 2)
         self.rew = nj.make("rew", MLPHead, scalar, **config.rewhead, **stats)
         self.con = nj.make("con", MLPHead, binary, **config.conhead, **stats)
-        outputs = {
+        kinds = {
             k: config.policy_dist_disc if v.discrete else config.policy_dist_cont
             for k, v in self.act_space.items()
         }
@@ -113,14 +94,14 @@ class Dreamer(Model):
         # HEAD reads the option for one-hot actions only, the paper's recipe for all discrete ones.
         if config.policy_dist_disc != "onehot" and not config.policy_unimix:
             policy["unimix"] = 0.0
-        self.pol = nj.make("pol", MLPHead, self.act_space, outputs, **policy)
+        self.pol = nj.make("pol", MLPHead, self.act_space, kinds, **policy)
         self.val = nj.make("val", MLPHead, scalar, **config.value, **stats)
         slow = nj.make("slowval", MLPHead, scalar, **config.value, **stats)
         self.slowval = SlowModel(slow, source=self.val, **config.slowvalue)
 
-        self.retnorm = nj.make("retnorm", Normalize, **config.retnorm)
-        self.valnorm = nj.make("valnorm", Normalize, **config.valnorm)
-        self.advnorm = nj.make("advnorm", Normalize, **config.advnorm)
+        self.retnorm, self.valnorm, self.advnorm = (
+            nj.make(name, Normalize, **config[name]) for name in ("retnorm", "valnorm", "advnorm")
+        )
         modules = [self.dyn, self.enc, self.dec, self.rew, self.con, self.pol, self.val]
         self.opt = nj.make("opt", Optimizer, modules, **config.opt)
         scales = dict(config.loss_scales)
@@ -153,7 +134,7 @@ class Dreamer(Model):
     def policy(
         self, carry: tuple[Arrays, Arrays], obs: Arrays, deterministic: bool = False
     ) -> tuple[tuple[Arrays, Arrays], Arrays, Arrays]:
-        """Act on one observation per environment (row 7.1).
+        """Act on one observation per environment.
 
         Args:
           carry: Latent state and previous action.
@@ -165,10 +146,9 @@ class Dreamer(Model):
         """
         state, previous = carry
         tokens = self.enc(obs, 1)
-        dyn = self.dyn_mode if deterministic else self.dyn
-        state, feat = dyn.observe_step(state, tokens, previous, obs["is_first"])
-        policy = self.pol(features(feat), 1)
         draw = mode if deterministic else self.draw
+        state, feat = self.dyn.observe_step(state, tokens, previous, obs["is_first"], draw)
+        policy = self.pol(features(feat), 1)
         action = {key: draw(dist) for key, dist in policy.items()}
         outs = {}
         if self.config.replay_context:
@@ -178,10 +158,11 @@ class Dreamer(Model):
     def train(
         self, carry: tuple[Arrays, Arrays], data: Arrays
     ) -> tuple[tuple[Arrays, Arrays], dict[str, Any], Arrays]:
-        """Take one gradient step on a batch of replayed sequences (Algorithm J).
+        """Take one gradient step on a batch of replayed sequences.
 
         Args:
-          carry: Latent state and previous action, used where a sequence continues (row 5.10).
+          carry: Latent state and previous action, used where a sequence continues that
+            of the batch before.
           data: Sequences [B, replay_context + T, ...].
 
         Returns:
@@ -199,7 +180,7 @@ class Dreamer(Model):
     def report(
         self, carry: tuple[Arrays, Arrays], data: Arrays
     ) -> tuple[tuple[Arrays, Arrays], Arrays]:
-        """Show what the model believes about a batch, without learning from it (row 6.4).
+        """Show what the model believes about a batch, without learning from it.
 
         Returns:
           The carry after the sequences; as metrics, the losses, with ``report_gradnorms`` the
@@ -210,17 +191,29 @@ class Dreamer(Model):
         state, obs, previous = self.split(carry, data)
         _, (after, _, metrics) = self.loss(state, obs, previous, training=False)
         if self.config.report_gradnorms:
-            metrics.update(gradient_norms(self, state, obs, previous))
+            losses = lambda: self.losses(state, obs, previous, training=False)[0]  # noqa: E731
+            metrics.update(gradient_norms(losses, self.scales, self.opt.modules))
         if self.dec.images:
-            rows = min(REPORT_ROWS, len(obs["is_first"]))
-            first = jax.tree.map(lambda x: x[:rows], (state, obs, previous))
-            metrics.update(open_loop(self, *first))
+            shown = jax.tree.map(lambda x: x[:REPORT_ROWS], (state, obs, previous))
+            modules = self.enc, self.dyn, self.dec
+            metrics.update(open_loop(*modules, self.draw, self.target, *shown))
         return (after, self._last_action(data)), metrics
+
+    def imagine_actions(self, carry: tuple[Arrays, Arrays], actions: Arrays) -> Arrays:
+        """Predict what given actions [N, H, ...] lead to; see `dreamerv3.policy.Policy.imagine`."""
+        state, _ = carry
+        _, feat = self.dyn.imagine_actions(state, actions, self.draw)
+        x = features(feat)
+        predicted = {key: dist.pred() for key, dist in self.dec(feat).items()}
+        for key in self.dec.images:
+            if self.obs_space[key].discrete:
+                predicted[key] = jnp.round(255 * predicted[key]).astype(jnp.uint8)
+        return {**predicted, "reward": self.rew(x, 2).pred(), "continue": self.con(x, 2).prob(1)}
 
     def loss(
         self, state: Arrays, obs: Arrays, previous: Arrays, training: bool
     ) -> tuple[jax.Array, tuple[Arrays, Arrays, Arrays]]:
-        """The scalar that is minimized: scaled means of all losses (rows 4.1 and 3.20).
+        """The scalar that is minimized, see `total`.
 
         Args:
           state: Latent state before the sequences, [B, ...].
@@ -239,10 +232,12 @@ class Dreamer(Model):
     def losses(
         self, state: Arrays, obs: Arrays, previous: Arrays, training: bool
     ) -> tuple[Arrays, tuple[Arrays, Arrays, Arrays]]:
-        """All losses before scaling and averaging; arguments and other outputs as in `loss`."""
-        losses, metrics, (state, feat) = self._world_model_loss(state, obs, previous)
-        imagined, returns, imagined_metrics = imagination_losses(self, feat, obs, training)
-        losses.update(imagined)
+        """All losses per state, before scaling and averaging; the rest is as in `loss`."""
+        tokens = self.enc(obs)
+        state, feat = self.dyn.observe(state, tokens, previous, obs["is_first"], self.draw)
+        losses, metrics = self.world_model_losses(feat, obs)
+        imagined_losses, returns, imagined_metrics = self.actor_critic_losses(feat, obs, training)
+        losses.update(imagined_losses)
         metrics.update(imagined_metrics)
         if self.config.repval_loss:
             losses["repval"] = self._replay_loss(feat, obs, returns, training)
@@ -250,30 +245,12 @@ class Dreamer(Model):
         return losses, (state, self._entries(feat, losses), metrics)
 
     def total(self, losses: Arrays) -> jax.Array:
-        """Sum of the means of all losses, scaled by ``loss_scales``."""
+        """Sum of the means of all losses, scaled by ``loss_scales`` (paper Eq. 2)."""
         return sum((x.mean() * self.scales[k] for k, x in losses.items()), jnp.float32(0))
 
-    def _entries(self, feat: Arrays, losses: Arrays) -> Arrays:
-        """Latents and priorities [B, T] for the replay (rows 5.9 and 5.5).
-
-        A step has the priority that the world model still has to learn there: its reconstruction,
-        dynamics and representation losses.
-        """
-        entries = {}
-        if self.config.replay_context:
-            entries = {f"dyn/{k}": v for k, v in self.dyn.to_entry(feat).items()}
-        if self.prioritizes:
-            parts = [losses[key] for key in (*self.dec.vectors, *self.dec.images, "dyn", "rep")]
-            entries["priority"] = sg(jnp.maximum(sum(parts), 0))
-        return entries
-
-    def _world_model_loss(
-        self, state: Arrays, obs: Arrays, previous: Arrays
-    ) -> tuple[Arrays, Arrays, tuple[Arrays, Arrays]]:
-        """World model losses [B, T] (Algorithm E); also metrics, last state and features."""
+    def world_model_losses(self, feat: Arrays, obs: Arrays) -> tuple[Arrays, Arrays]:
+        """World model losses [B, T] (paper Eq. 3), and metrics."""
         config = self.config
-        tokens = self.enc(obs)
-        state, feat = self.dyn.observe(state, tokens, previous, obs["is_first"])
         losses, metrics = self.dyn.loss(feat)
         for key, recon in self.dec(feat).items():
             losses[key] = recon.loss(self.target(key, obs[key]))
@@ -287,15 +264,65 @@ class Dreamer(Model):
         assert all(x.shape == shape for x in losses.values()), {
             k: v.shape for k, v in losses.items()
         }
-        return losses, metrics, (state, feat)
+        return losses, metrics
+
+    def actor_critic_losses(
+        self, feat: Arrays, obs: Arrays, training: bool
+    ) -> tuple[Arrays, jax.Array, Arrays]:
+        """Actor and critic losses on trajectories imagined from replayed states (paper Eq. 4 to 7).
+
+        Args:
+          feat: Features of the replayed states, [B, T, ...].
+          obs: Observations, [B, T, ...].
+          training: Whether the normalizers see this batch.
+
+        Returns:
+          The losses ``policy`` and ``value``, averaged over imagined steps [B, K], the lambda
+          returns of the replayed states [B, K], and metrics.
+        """
+        config, options = self.config, self.config.imag_loss
+        start = {k: x.reshape((-1, *x.shape[2:])) for k, x in self._starts(feat).items()}
+        length, rows = config.imag_length, len(obs["is_first"])
+        imagined = nj.stop_gradient(imagine)(self.dyn, self.pol, sg(start), length, self.draw)
+        heads = self.rew, self.con, self.val, self.slowval
+        predicted = nj.stop_gradient(evaluate)(imagined, *heads, steps=self.by_step)
+        cont = predicted.cont
+        if config.imag_start == "replay":
+            cont = cont.at[:, 0].set(1.0 - self._starts(obs)["is_terminal"].reshape(-1))
+        targets = imagination_targets(
+            predicted.reward,
+            cont,
+            predicted.value,
+            predicted.slow_value,
+            retnorm=self.retnorm,
+            valnorm=self.valnorm,
+            advnorm=self.advnorm,
+            update=training,
+            contdisc=config.contdisc,
+            horizon=config.horizon,
+            slowtar=options.slowtar,
+            lam=options.lam,
+        )
+        x = imagined.x
+        if config.ac_grads:
+            x = x.at[0].set(features(start))
+        # The distributions [H, N] that calls of the heads would give, for less time and memory.
+        actor = self.pol.recall(x, imagined.actor, steps=self.by_step)
+        critic = self.val.recall(x, predicted.critic, steps=self.by_step)
+        weight, advantage, target = targets.weight.T, targets.advantage.T, targets.value.T
+        slow = predicted.slow_value.T[:-1]
+        policy, metrics = policy_loss(actor, imagined.action, advantage, weight, options.actent)
+        value = value_loss(critic, target, slow, weight, options.slowreg)
+        losses = {"policy": policy, "value": value}
+        losses = {key: loss.mean(0).reshape((rows, -1)) for key, loss in losses.items()}
+        metrics = {key: value.mean() for key, value in metrics.items()}
+        return losses, targets.returns[:, 0].reshape((rows, -1)), targets.metrics | metrics
 
     def _replay_loss(self, feat: Arrays, obs: Arrays, boot: jax.Array, training: bool) -> jax.Array:
         """Critic loss [B, K-1] on the replayed states, with imagined returns [B, K]."""
-        config = self.config
-        starts = boot.shape[1]
-        x = features({k: x[:, -starts:] for k, x in feat.items()})
-        obs = {k: x[:, -starts:] for k, x in obs.items()}
-        losses, _ = replay_loss(
+        config, options = self.config, self.config.repl_loss
+        x, obs = features(self._starts(feat)), self._starts(obs)
+        loss, _ = replay_loss(
             obs["is_last"],
             obs["is_terminal"],
             obs["reward"],
@@ -305,15 +332,34 @@ class Dreamer(Model):
             valnorm=self.valnorm,
             update=training,
             horizon=config.horizon,
-            **config.repl_loss,
+            lam=options.lam,
+            slowreg=options.slowreg,
         )
-        return losses["repval"]
+        return loss
+
+    def _starts(self, arrays: Arrays) -> Arrays:
+        """Cut arrays [B, T, ...] to the steps [B, K, ...] that imagination starts from."""
+        return {key: x[:, -self.config.imag_last :] for key, x in arrays.items()}
+
+    def _entries(self, feat: Arrays, losses: Arrays) -> Arrays:
+        """Latents and priorities [B, T] for the replay.
+
+        A step has the priority that the world model still has to learn there: its reconstruction,
+        dynamics and representation losses.
+        """
+        entries = {}
+        if self.config.replay_context:
+            entries = {f"dyn/{k}": v for k, v in self.dyn.to_entry(feat).items()}
+        if self.prioritizes:
+            parts = [losses[key] for key in (*self.dec.vectors, *self.dec.images, "dyn", "rep")]
+            entries["priority"] = sg(jnp.maximum(sum(parts), 0))
+        return entries
 
     def split(self, carry: tuple[Arrays, Arrays], data: Arrays) -> tuple[Arrays, Arrays, Arrays]:
-        """Split a batch into initial state, observations and previous actions (row 5.8).
+        """Split a batch into initial state, observations and previous actions.
 
         With a replay context the state is the stored one where a sequence starts, and that of
-        the carry where it continues the one of the batch before (row 5.10).
+        the carry where it continues the one of the batch before.
         """
         state, previous = carry
         context = self.config.replay_context
@@ -337,6 +383,22 @@ class Dreamer(Model):
         if key in self.dec.images:
             return unit_range(self.obs_space[key], value)
         return value
+
+
+def _check(config: Config) -> None:
+    """Refuse options that have one possible value, or some that are looked up by name.
+
+    Raises:
+      ValueError: An option has another value.
+    """
+    for module, kind in (("dyn", "rssm"), ("enc", "simple"), ("dec", "simple")):
+        _choose(f"{module}.typ", config[module].typ, {kind: None})
+    _choose("imag_start", config.imag_start, {"model": None, "replay": None})
+    if config.repl_loss.slowtar:
+        raise ValueError(
+            "Got agent.repl_loss.slowtar=True, expected False: targets on replayed steps bootstrap "
+            "from imagined returns, for which agent.imag_loss.slowtar chooses the slow critic."
+        )
 
 
 def _choose(option: str, name: str, choices: Mapping[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from embodied.jax.heads import DictHead
 
 
 class Decoder(nj.Module):
-    """Predicts observations from the state of the world model (row 2.11, design section 5).
+    """Predicts observations from the state of the world model (paper Eq. 1).
 
     Hyper-parameters as those of the encoder, and: `outscale` of the image output, `vec_outscale`
     of the vector outputs; `bspace` blocks of the projection from ``deter`` to the smallest map
@@ -74,12 +74,12 @@ class Decoder(nj.Module):
         batch = deter.shape[:-1]
         deter = deter.reshape((math.prod(batch), -1))
         stoch = stoch.reshape((math.prod(batch), -1))
-        outputs: dict[str, Distribution] = {}
+        dists: dict[str, Distribution] = {}
         if self.vectors:
-            outputs.update(self._decode_vectors(deter, stoch, batch))
+            dists.update(self._decode_vectors(deter, stoch, batch))
         for prefix, images in self.groups:
-            outputs.update(self._decode_images(prefix, images, deter, stoch, batch))
-        return outputs
+            dists.update(self._decode_images(prefix, images, deter, stoch, batch))
+        return dists
 
     def _decode_vectors(
         self, deter: jax.Array, stoch: jax.Array, batch: tuple[int, ...]
@@ -125,10 +125,7 @@ class Decoder(nj.Module):
         x = self._upsample(f"{prefix}imgout", x, sum(channels), self.outscale, keep=self.outer)
         x = jax.nn.sigmoid(x).reshape((*batch, *x.shape[1:]))
         splits = jnp.split(x, np.cumsum(channels[:-1]), -1)
-        return {
-            key: Independent(MSE(image), 3, jnp.sum)
-            for key, image in zip(images, splits, strict=True)
-        }
+        return {key: Independent(MSE(image), 3) for key, image in zip(images, splits, strict=True)}
 
     def _smallest_map(
         self, prefix: str, deter: jax.Array, stoch: jax.Array, shape: tuple[int, int, int]

@@ -14,7 +14,7 @@ from embodied.jax import nj
 
 
 class Encoder(nj.Module):
-    """Turns observations into one vector of tokens (spec row 2.9, design section 5).
+    """Turns observations into one vector of tokens (paper Eq. 1).
 
     Observations with up to two dimensions are vectors: floats are squashed by symlog, integers
     become one-hot vectors. Observations with three dimensions are images [height, width,
@@ -67,13 +67,13 @@ class Encoder(nj.Module):
 
     def __call__(self, obs: Mapping[str, jax.Array], batch_dims: int = 2) -> jax.Array:
         """Encode observations with `batch_dims` leading dimensions to tokens [..., E]."""
-        outputs = []
+        tokens = []
         batch = jax.tree.leaves(dict(obs))[0].shape[:batch_dims]
         if self.vectors:
-            outputs.append(self._encode_vectors({k: obs[k] for k in self.vectors}, batch))
+            tokens.append(self._encode_vectors({k: obs[k] for k in self.vectors}, batch))
         for prefix, images in self.groups:
-            outputs.append(self._encode_images(prefix, images, obs, batch))
-        return jnp.concatenate([x.reshape((*batch, -1)) for x in outputs], -1)
+            tokens.append(self._encode_images(prefix, images, obs, batch))
+        return jnp.concatenate([x.reshape((*batch, -1)) for x in tokens], -1)
 
     def _encode_vectors(self, obs: dict[str, jax.Array], batch: tuple[int, ...]) -> jax.Array:
         squish = nn.symlog if self.symlog else (lambda x: x)

@@ -1,7 +1,9 @@
-"""The actor-critic losses, as functions of arrays and distributions (spec section 3).
+"""The actor-critic losses, as functions of arrays and distributions (paper Eq. 4 to 7).
 
 Nothing here knows about networks: imagined or replayed rewards, continuation and distributions
-come in, losses and metrics go out. Shapes: B batch, T trained steps, K starts per row, H horizon.
+come in, losses and metrics go out. A loss has a value per state, with its own gradient: weights,
+masks and further terms can be applied to any of them, here or to what `Dreamer.losses` returns.
+Shapes: B batch, T trained steps, K starts per row, H horizon.
 """
 
 from collections.abc import Mapping
@@ -50,7 +52,7 @@ def imagination_targets(
     slowtar: bool = False,
     lam: float = 0.95,
 ) -> ImaginationTargets:
-    """What actor and critic learn on imagined trajectories (Algorithm F, rows 3.6 to 3.10).
+    """What actor and critic learn on imagined trajectories (paper Eq. 5 and 7).
 
     Args:
       reward: Predicted reward of every state, float32 [B*K, H+1].
@@ -107,7 +109,7 @@ def policy_loss(
     weight: jax.Array,
     actent: float = 3e-4,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """REINFORCE with an entropy bonus, for all kinds of actions (paper Eq. 6, rows 3.11, 3.12).
+    """REINFORCE with an entropy bonus, for all kinds of actions (paper Eq. 6).
 
     Args:
       policy: Action distributions by key, of some states [...].
@@ -138,7 +140,7 @@ def value_loss(
     weight: jax.Array | float = 1.0,
     slowreg: float = 1.0,
 ) -> jax.Array:
-    """Likelihood of targets and of what the slow critic predicts (paper Eq. 5, row 3.17).
+    """Likelihood of targets and of what the slow critic predicts (paper Eq. 5).
 
     Args:
       value: Critic at some states [...].
@@ -161,11 +163,10 @@ def replay_loss(
     valnorm: Normalize,
     update: bool,
     horizon: int = 333,
-    slowtar: bool = False,
     lam: float = 0.95,
     slowreg: float = 1.0,
-) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Critic loss on replayed trajectories (Algorithm G, row 3.19).
+) -> tuple[jax.Array, jax.Array]:
+    """Critic loss on replayed trajectories (paper, section on critic learning).
 
     Args:
       last: Whether the step ends an episode, [B, K].
@@ -177,19 +178,16 @@ def replay_loss(
       valnorm: Value normalizer, off by default.
       update: Whether the normalizer sees this batch.
       horizon: Discount horizon in steps.
-      slowtar: Without effect, since the targets bootstrap from `boot`; kept because the public
-        configuration names it.
       lam: Mixing factor of the lambda return.
       slowreg: Scale of the pull towards the slow critic.
 
     Returns:
-      The loss ``repval``, float32 [B, K-1], and the lambda returns, float32 [B, K-1].
+      The loss, float32 [B, K-1], and the lambda returns, float32 [B, K-1].
     """
-    del slowtar
     last, term = jnp.asarray(last, jnp.float32), jnp.asarray(term, jnp.float32)
     returns = lambda_return(last, term, reward, boot, 1 - 1 / horizon, lam)
     offset, scale = valnorm(returns, update)
     # The last step has no return; what it is padded with is cut off again.
     target = jnp.pad((returns - offset) / scale, ((0, 0), (0, 1)))
     loss = value_loss(value, target, slow_value, 1 - last, slowreg)[:, :-1]
-    return {"repval": loss}, returns
+    return loss, returns

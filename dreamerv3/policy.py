@@ -124,13 +124,8 @@ class Policy:
 
 def _predictor(agent: Any) -> Callable[..., dict[str, np.ndarray]] | None:
     """Compile what imagines with the world model of an agent; None if it has none."""
-    from dreamerv3.agent import Dreamer
-    from dreamerv3.report import predict
-
-    model = getattr(agent, "model", None)
-    if not isinstance(model, Dreamer):
-        return None
-    return agent.function(lambda *args: predict(model, *args))
+    imagine = getattr(getattr(agent, "model", None), "imagine_actions", None)
+    return agent.function(imagine) if imagine else None
 
 
 def load_policy(path: str | os.PathLike[str], mode: str = "sample", **options: Any) -> Policy:

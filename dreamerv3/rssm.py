@@ -1,10 +1,13 @@
 """The recurrent state-space model: sequence model, posterior, prior and their losses.
 
 State: deterministic part ``deter`` [B, D] and categorical part ``stoch`` [B, S, C], one-hot.
-The recurrence follows Algorithms A, B and C of the spec. Kernels of layers that read a
-concatenation are cut along their inputs, so that what does not depend on the recurrence (encoder
-tokens, recorded actions) is computed for all time steps at once, and so that the embedding that
-all blocks of the GRU share is one dense product instead of one copy per block.
+
+    h = f(h, z, a)    `_sequence_model`    paper Eq. 1
+    z ~ q(h, x)       `_posterior`
+    z ~ p(h)          `prior`
+
+Methods that draw latents take `draw`, a function from a distribution to a value of it: `sample` or
+`mode`.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,28 +27,33 @@ Carry = dict[str, jax.Array]
 Draw = Callable[[Distribution], jax.Array]
 
 
-class CoreWeights(NamedTuple):
-    """The first block layer of the recurrence, cut along its inputs, in the compute dtype.
+def sample(dist: Distribution) -> jax.Array:
+    """Draw from a distribution."""
+    return dist.sample(nj.seed())
+
+
+def mode(dist: Distribution) -> jax.Array:
+    """Take the most likely value of a distribution."""
+    return dist.pred()
+
+
+class Joint(NamedTuple):
+    """A linear layer that reads a concatenation, of which one part does not depend on the state.
+
+    That part, such as the actions of a recorded sequence, is read for all time steps at once, if
+    the kernel is cut along its inputs. A single step is faster with the kernel as it is stored.
 
     Attributes:
-      block: Kernel from each block of `deter` to the same block, [blocks, D/blocks, U/blocks].
-      shared: Kernel from the embeddings of `deter` and `stoch` to all blocks, [2 * hidden, U].
-      action: Kernel from the embedding of the action to all blocks, [hidden, U].
-      bias: Bias, [U].
+      ahead: Does what can be done for that part ahead of the recurrence.
+      join: Takes the rest of the inputs and what `ahead` has returned to the output of the layer.
     """
 
-    block: jax.Array
-    shared: jax.Array
-    action: jax.Array
-    bias: jax.Array
-
-    def contribution(self, embed: jax.Array) -> jax.Array:
-        """What embedded actions [..., hidden] add to the output, bias included, [..., U]."""
-        return embed @ self.action + self.bias
+    ahead: Callable[[jax.Array], jax.Array]
+    join: Callable[..., jax.Array]
 
 
 class RSSM(nj.Module):
-    """World model core over features of an encoder (spec rows 2.1 to 2.8 and 2.14).
+    """World model core over tokens of an encoder (paper, section on world model learning).
 
     Hyper-parameters: `deter` D, `stoch` S, `classes` C; `hidden` width of the layers around the
     recurrence; `blocks` of the block-diagonal GRU; numbers of hidden layers of the prior
@@ -55,10 +63,10 @@ class RSSM(nj.Module):
     `stats` dtype of the norm statistics, see `nn.Norm`.
     """
 
-    deter: int = 4096
-    hidden: int = 2048
+    deter: int = 8192
+    hidden: int = 1024
     stoch: int = 32
-    classes: int = 32
+    classes: int = 64
     norm: str = "rms"
     act: str = "silu"
     unimix: float = 0.01
@@ -73,12 +81,8 @@ class RSSM(nj.Module):
     dtype: str = "float32"
     stats: str = "float32"
 
-    def __init__(self, act_space: Mapping[str, Space], draw: Draw) -> None:
-        """Declare the actions and how states are drawn from their distributions.
-
-        Args:
-          act_space: Spaces of the actions that drive the model.
-          draw: Takes a distribution and returns a value of it: a sample, or its mode.
+    def __init__(self, act_space: Mapping[str, Space]) -> None:
+        """Declare the actions that drive the model.
 
         Raises:
           ValueError: `deter` cannot be divided into `blocks`.
@@ -89,7 +93,6 @@ class RSSM(nj.Module):
                 f"state must be divisible into the blocks."
             )
         self.act_space = dict(act_space)
-        self.draw = draw
 
     @property
     def entry_space(self) -> dict[str, Space]:
@@ -101,7 +104,7 @@ class RSSM(nj.Module):
         }
 
     def initial(self, batch_size: int) -> Carry:
-        """Return the all-zero state before an episode (row 2.2)."""
+        """Return the all-zero state before an episode."""
         return {
             "deter": jnp.zeros((batch_size, self.deter), self.dtype),
             "stoch": jnp.zeros((batch_size, self.stoch, self.classes), self.dtype),
@@ -120,65 +123,68 @@ class RSSM(nj.Module):
         return {"deter": entry["deter"].astype(self.dtype), "stoch": stoch.astype(self.dtype)}
 
     def observe(
-        self, carry: Carry, tokens: jax.Array, action: Carry, reset: jax.Array
+        self, carry: Carry, tokens: jax.Array, action: Carry, reset: jax.Array, draw: Draw
     ) -> tuple[Carry, Carry]:
-        """Filter a sequence of observations (Algorithm B in a scan over time).
+        """Filter a sequence of observations.
 
         Args:
           carry: State before the sequence, [B, ...].
           tokens: Encoded observations, [B, T, E].
           action: Previous actions by key, [B, T, ...].
           reset: Whether a step starts an episode, bool [B, T].
+          draw: How latents are drawn from the posterior.
 
         Returns:
           The state after the sequence and the features: ``deter`` [B, T, D], ``stoch``
           [B, T, S, C] and posterior logits ``logit`` [B, T, S, C].
         """
-        step, inputs = self._prepare_observe(tokens, action, reset)
+        step, inputs = self._observe(tokens, action, reset, draw, cut=True)
         return nj.scan(step, carry, inputs, axis=1)
 
     def observe_step(
-        self, carry: Carry, tokens: jax.Array, action: Carry, reset: jax.Array
+        self, carry: Carry, tokens: jax.Array, action: Carry, reset: jax.Array, draw: Draw
     ) -> tuple[Carry, Carry]:
-        """Filter one observation: as `observe`, without the time axis.
-
-        Kernels are used as they are, since cutting them takes longer than the step.
-        """
-        embed = self._embed_action(nn.mask(self._action_vector(action), ~reset))
-        return self._observe(carry, (embed, reset, tokens), None)
+        """Filter one observation: as `observe`, without the time axis."""
+        step, inputs = self._observe(tokens, action, reset, draw, cut=False)
+        return step(carry, inputs)
 
     def imagine(
-        self, carry: Carry, policy: Callable[[Carry], tuple[Carry, Any]], length: int
+        self,
+        carry: Carry,
+        policy: Callable[[Carry], tuple[Carry, Any]],
+        length: int,
+        draw: Draw,
     ) -> tuple[Carry, Carry, Any]:
-        """Predict ahead with actions from a policy (Algorithm C).
+        """Predict ahead with actions from a policy.
 
         Args:
           carry: States to start from, [N, ...].
           policy: Maps a state to actions by key, [N, ...], and to what is kept of the state.
           length: Number of steps H.
+          draw: How latents are drawn from the prior.
 
         Returns:
           The last state, and for the states before it the actions taken in them [H, N, ...] and
           what was kept of them [H, N, ...].
         """
-        weights = self._core_weights()
+        layer = self._recurrence_layer(cut=True)
 
         def step(carry: Carry, _: None) -> tuple[Carry, tuple[Carry, Any]]:
             action, kept = policy(carry)
-            embed = weights.contribution(self._embed_action(self._action_vector(action)))
-            return self._imagine(carry, embed, weights)[0], (action, kept)
+            known = layer.ahead(self._embed_action(action))
+            return self._imagine(carry, known, layer, draw)[0], (action, kept)
 
         carry, (action, kept) = nj.scan(step, carry, None, length=length)
         return carry, action, kept
 
-    def imagine_actions(self, carry: Carry, action: Carry) -> tuple[Carry, Carry]:
+    def imagine_actions(self, carry: Carry, action: Carry, draw: Draw) -> tuple[Carry, Carry]:
         """Predict ahead with given actions [B, T, ...]; return the last state and features."""
-        weights = self._core_weights()
-        embed = weights.contribution(self._embed_action(self._action_vector(action)))
-        return nj.scan(lambda carry, x: self._imagine(carry, x, weights), carry, embed, axis=1)
+        layer = self._recurrence_layer(cut=True)
+        known = layer.ahead(self._embed_action(action))
+        return nj.scan(lambda c, x: self._imagine(c, x, layer, draw), carry, known, axis=1)
 
     def loss(self, feat: Carry) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """KL losses between posterior and prior with free bits (row 2.14).
+        """KL losses between posterior and prior with free bits (paper Eq. 3).
 
         Args:
           feat: Posterior features, [B, T, ...].
@@ -199,89 +205,59 @@ class RSSM(nj.Module):
         return {"dyn": dyn, "rep": rep}, metrics
 
     def prior(self, deter: jax.Array) -> jax.Array:
-        """Logits [..., S, C] of the dynamics predictor given the deterministic state (row 2.5)."""
+        """Logits [..., S, C] of the dynamics predictor given the deterministic state (Eq. 1)."""
         x = deter
         for index in range(self.imglayers):
             x = self._hidden(f"prior{index}", self._linear(f"prior{index}", self.hidden)(x))
-        return self._logit("priorlogit", x)
+        return self._by_latent(self._logit("priorlogit")(x))
 
     def dist(self, logits: jax.Array) -> Distribution:
         """Distribution of the categorical state, independent over its S variables."""
-        return Independent(OneHot(logits, self.unimix), 1, jnp.sum)
-
-    def _prepare_observe(
-        self, tokens: jax.Array, action: Carry, reset: jax.Array
-    ) -> tuple[Callable[[Carry, Any], tuple[Carry, Carry]], Any]:
-        """Compute what does not depend on the recurrence; return the step and its inputs."""
-        weights = self._core_weights()
-        embed = self._embed_action(nn.mask(self._action_vector(action), ~reset))
-        inputs = (weights.contribution(embed), reset)
-        if not self.obslayers or self.absolute:
-            return lambda c, x: self._observe(c, x, weights), (*inputs, tokens)
-        layer = self._linear("obs0", self.hidden)
-        kernel, bias = layer.params(self.deter + tokens.shape[-1], tokens.dtype)
-        tokens = tokens @ kernel[self.deter :] + bias
-        recurrent = kernel[: self.deter]
-        return lambda c, x: self._observe(c, x, weights, recurrent), (*inputs, tokens)
+        return Independent(OneHot(logits, self.unimix), 1)
 
     def _observe(
-        self,
-        carry: Carry,
-        inputs: tuple[jax.Array, jax.Array, jax.Array],
-        weights: CoreWeights | None,
-        recurrent: jax.Array | None = None,
-    ) -> tuple[Carry, Carry]:
-        """One step of `observe` on action, reset and tokens; for the action see `_core`.
+        self, tokens: jax.Array, action: Carry, reset: jax.Array, draw: Draw, cut: bool
+    ) -> tuple[Callable[[Carry, Any], tuple[Carry, Carry]], Any]:
+        """Do what does not depend on the state; return one step of `observe` and its inputs."""
+        recurrence = self._recurrence_layer(cut)
+        known = recurrence.ahead(self._embed_action(action, ~reset))
+        posterior = self._posterior_layer(tokens.shape[-1], cut)
+        inputs = known, posterior.ahead(tokens), reset
 
-        The tokens are the encoder's, or with `recurrent`, the part of the first posterior layer
-        that reads `deter`, what the tokens contribute to that layer.
-        """
-        action, reset, tokens = inputs
-        carry = nn.mask(carry, ~reset)
-        deter = self._core(carry["deter"], carry["stoch"], action, weights)
-        x, first = tokens, 0
-        if recurrent is not None:
-            x, first = self._hidden("obs0", x + deter @ recurrent), 1
-        elif not self.absolute:
-            x = jnp.concatenate([deter, x], -1)
-        for index in range(first, self.obslayers):
-            x = self._hidden(f"obs{index}", self._linear(f"obs{index}", self.hidden)(x))
-        logit = self._logit("obslogit", x)
-        carry = {"deter": deter, "stoch": self._draw_stoch(logit)}
-        return carry, {**carry, "logit": logit}
+        def step(carry: Carry, inputs: Any) -> tuple[Carry, Carry]:
+            action, tokens, reset = inputs
+            deter = self._sequence_model(nn.mask(carry, ~reset), action, recurrence)
+            logit = self._posterior(deter, tokens, posterior)
+            return self._drawn(deter, logit, draw)
+
+        return step, inputs
 
     def _imagine(
-        self, carry: Carry, action: jax.Array, weights: CoreWeights
+        self, carry: Carry, action: jax.Array, recurrence: Joint, draw: Draw
     ) -> tuple[Carry, Carry]:
-        """One step of `imagine`; for the action see `_core`."""
-        deter = self._core(carry["deter"], carry["stoch"], action, weights)
-        logit = self.prior(deter)
-        carry = {"deter": deter, "stoch": self._draw_stoch(logit)}
+        """One step of `imagine`, on an action that `recurrence` has read ahead."""
+        deter = self._sequence_model(carry, action, recurrence)
+        return self._drawn(deter, self.prior(deter), draw)
+
+    def _drawn(self, deter: jax.Array, logit: jax.Array, draw: Draw) -> tuple[Carry, Carry]:
+        """Complete the state by a latent; return it and the features."""
+        carry = {"deter": deter, "stoch": draw(self.dist(logit)).astype(self.dtype)}
         return carry, {**carry, "logit": logit}
 
-    def _core(
-        self, deter: jax.Array, stoch: jax.Array, action: jax.Array, weights: CoreWeights | None
-    ) -> jax.Array:
-        """The sequence model, a GRU with block-diagonal weights (Algorithm A).
+    def _sequence_model(self, carry: Carry, action: jax.Array, recurrence: Joint) -> jax.Array:
+        """The next deterministic state [B, D], by a GRU with block-diagonal weights (Eq. 1).
 
         Args:
-          deter: Previous deterministic state, [B, D].
-          stoch: Previous categorical state, [B, S, C].
-          action: What the action contributes to the first block layer, [B, U], or without
-            `weights` the embedding of the action, [B, hidden].
-          weights: The first block layer cut in parts, which pays where it is used repeatedly.
+          carry: Previous state.
+          action: Embedded action, as `recurrence` has read it ahead.
+          recurrence: See `_recurrence_layer`.
         """
-        stoch = stoch.reshape((*stoch.shape[:-2], self.stoch * self.classes))
+        deter = carry["deter"]
+        stoch = carry["stoch"].reshape((*carry["stoch"].shape[:-2], self.stoch * self.classes))
         embed0 = self._hidden("dynin0", self._linear("dynin0", self.hidden)(deter))
         embed1 = self._hidden("dynin1", self._linear("dynin1", self.hidden)(stoch))
         blocks = nn.to_block_major(deter, self.blocks)
-        if weights is None:
-            shared = jnp.concatenate([embed0, embed1, action], -1)
-            shared = jnp.broadcast_to(shared, (self.blocks, *shared.shape))
-            x = self._core_layer.block_major(jnp.concatenate([blocks, shared], -1))
-        else:
-            shared = jnp.concatenate([embed0, embed1], -1) @ weights.shared + action
-            x = nn.block_matmul(blocks, weights.block) + nn.to_block_major(shared, self.blocks)
+        x = recurrence.join(blocks, jnp.concatenate([embed0, embed1], -1), action)
         for index in range(self.dynlayers):
             name = f"dynhid{index}"
             x = self._block_linear(name, self.deter).block_major(x) if index else x
@@ -294,35 +270,90 @@ class RSSM(nj.Module):
         update = jax.nn.sigmoid(update - 1)
         return nn.from_block_major(update * cand + (1 - update) * blocks)
 
-    @property
-    def _core_layer(self) -> nn.BlockLinear:
-        """The first block layer of the recurrence."""
+    def _recurrence_layer(self, cut: bool) -> Joint:
+        """First block layer of the sequence model; the embedded action is read ahead.
+
+        All blocks read the same embeddings, of state and action, which with the kernel cut is one
+        dense product instead of a copy per block.
+        """
         name, units = ("dynhid0", self.deter) if self.dynlayers else ("dyngru", 3 * self.deter)
-        return self._block_linear(name, units)
+        layer = self._block_linear(name, units)
 
-    def _core_weights(self) -> CoreWeights:
-        layer, width, hidden = self._core_layer, self.deter // self.blocks, self.hidden
-        inputs = self.deter + 3 * hidden * self.blocks
+        def whole(blocks: jax.Array, embed: jax.Array, action: jax.Array) -> jax.Array:
+            shared = jnp.concatenate([embed, action], -1)
+            shared = jnp.broadcast_to(shared, (self.blocks, *shared.shape))
+            return layer.block_major(jnp.concatenate([blocks, shared], -1))
+
+        if not cut:
+            return Joint(lambda action: action, whole)
+        width = self.deter // self.blocks
+        inputs = self.deter + 3 * self.hidden * self.blocks
         kernel, bias = layer.params(inputs, self.dtype)
-        shared = jnp.moveaxis(kernel[:, width:], 0, 1).reshape((3 * hidden, layer.units))
-        return CoreWeights(kernel[:, :width], shared[: 2 * hidden], shared[2 * hidden :], bias)
+        own = kernel[:, :width]
+        shared = jnp.moveaxis(kernel[:, width:], 0, 1).reshape((3 * self.hidden, units))
+        of_state, of_action = shared[: 2 * self.hidden], shared[2 * self.hidden :]
 
-    def _action_vector(self, action: Carry) -> jax.Array:
-        return nn.DictConcat(self.act_space, 1, dtype=self.dtype)(action)
+        def parts(blocks: jax.Array, embed: jax.Array, action: jax.Array) -> jax.Array:
+            common = nn.to_block_major(embed @ of_state + action, self.blocks)
+            return nn.block_matmul(blocks, own) + common
 
-    def _embed_action(self, action: jax.Array) -> jax.Array:
-        """Embed action vectors [..., A] as the recurrence reads them, [..., hidden] (row 2.3)."""
-        action = action / sg(jnp.maximum(1, jnp.abs(action)))
-        return self._hidden("dynin2", self._linear("dynin2", self.hidden)(action))
+        return Joint(lambda action: action @ of_action + bias, parts)
 
-    def _draw_stoch(self, logit: jax.Array) -> jax.Array:
-        return self.draw(self.dist(logit)).astype(self.dtype)
+    def _posterior(self, deter: jax.Array, tokens: jax.Array, first: Joint) -> jax.Array:
+        """Logits [..., S, C] of the encoder's latent given state and observation (Eq. 1).
 
-    def _logit(self, name: str, x: jax.Array) -> jax.Array:
-        shape = (self.stoch, self.classes)
-        return self._linear(name, shape, outscale=self.outscale)(x)
+        Args:
+          deter: Deterministic state, [..., D].
+          tokens: Encoded observation, as `first` has read it ahead.
+          first: See `_posterior_layer`.
+        """
+        x = first.join(deter, tokens)
+        for index in range(self.obslayers):
+            x = self._hidden(f"obs{index}", x)
+            x = self._posterior_linear(index + 1)(x)
+        return self._by_latent(x)
 
-    def _linear(self, name: str, units: int | tuple[int, ...], **kwargs: Any) -> nn.Linear:
+    def _posterior_layer(self, size: int, cut: bool) -> Joint:
+        """First layer of the posterior; tokens of this size are read ahead."""
+        layer = self._posterior_linear(0)
+        if self.absolute:
+            return Joint(layer, lambda deter, tokens: tokens)
+        if not cut:
+            return Joint(
+                lambda tokens: tokens,
+                lambda deter, tokens: layer(jnp.concatenate([deter, tokens], -1)),
+            )
+        kernel, bias = layer.params(self.deter + size, self.dtype)
+        of_state, of_tokens = kernel[: self.deter], kernel[self.deter :]
+        return Joint(
+            lambda tokens: tokens @ of_tokens + bias,
+            lambda deter, tokens: tokens + deter @ of_state,
+        )
+
+    def _posterior_linear(self, index: int) -> nn.Linear:
+        last = index == self.obslayers
+        return self._logit("obslogit") if last else self._linear(f"obs{index}", self.hidden)
+
+    def _embed_action(self, action: Carry, keep: jax.Array | None = None) -> jax.Array:
+        """Embed actions [..., A] as the sequence model reads them, [..., hidden].
+
+        Args:
+          action: Actions by key.
+          keep: Where there is an action, bool [...]; elsewhere it is all zeros.
+        """
+        x = nn.DictConcat(self.act_space, 1, dtype=self.dtype)(action)
+        x = x if keep is None else nn.mask(x, keep)
+        x = x / sg(jnp.maximum(1, jnp.abs(x)))
+        return self._hidden("dynin2", self._linear("dynin2", self.hidden)(x))
+
+    def _by_latent(self, x: jax.Array) -> jax.Array:
+        """Lay out logits by variable and class, [..., S, C]."""
+        return x.reshape((*x.shape[:-1], self.stoch, self.classes))
+
+    def _logit(self, name: str) -> nn.Linear:
+        return self._linear(name, self.stoch * self.classes, outscale=self.outscale)
+
+    def _linear(self, name: str, units: int, **kwargs: Any) -> nn.Linear:
         return self.sub(name, nn.Linear, units, winit=self.winit, **kwargs)
 
     def _block_linear(self, name: str, units: int) -> nn.BlockLinear:

@@ -156,7 +156,7 @@ def _compare_loss(rec, compare, groups) -> None:
     def run(data):
         state, obs, previous = model.split(rec.carry(), data)
         tokens = model.enc(obs)
-        _, feat = model.dyn.observe(state, tokens, previous, obs["is_first"])
+        _, feat = model.dyn.observe(state, tokens, previous, obs["is_first"], model.draw)
         grad = nj.grad(objective, model.opt.modules, has_aux=True)
         loss, _, grads, (losses, metrics) = grad(state, obs, previous)
         return loss, losses, grads, metrics, feat, tokens

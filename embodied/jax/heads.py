@@ -1,7 +1,7 @@
-"""Heads: the last layers of a network, which turn features into output distributions."""
+"""Heads: the last layers of a network, which turn features into distributions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +24,11 @@ CONTINUOUS = (
     "normal_logstd",
 )
 BINS_LIMIT = 20.0
+Arrays = dict[str, jax.Array]
 
 
 class _HeadOptions(nj.Module):
-    """Hyper-parameters of a head; each output reads those that concern it.
+    """Hyper-parameters of a head; each kind of output reads those that concern it.
 
     Attributes:
       outscale: Factor on the initial kernels.
@@ -46,7 +47,7 @@ class _HeadOptions(nj.Module):
     bias: bool = True
     unimix: float = 0.0
     bins: int = 255
-    minstd: float = 1.0
+    minstd: float = 0.1
     maxstd: float = 1.0
     tolerance: float = 0.0
     unsquash: bool = False
@@ -58,7 +59,7 @@ class _HeadOptions(nj.Module):
 
 
 class Head(_HeadOptions):
-    """Linear layers that predict one value, as a distribution (spec rows 1.4 and 1.8 to 1.11).
+    """Linear layers that predict one value, as a distribution.
 
     Parameters: ``logit`` for 'binary'; ``logits`` for 'categorical', 'onehot', 'symexp_twohot';
     ``pred`` for 'mse', 'symlog_mse', 'huber'; ``mean`` and ``stddev`` for 'bounded_normal' and
@@ -94,49 +95,63 @@ class Head(_HeadOptions):
 
         Losses, log probabilities and entropies are summed over the dimensions of the space.
         """
-        output = getattr(self, f"_{self.output}")(x)
+        return self.distribution(self.linear(x))
+
+    def linear(self, x: jax.Array) -> Arrays:
+        """Return what the layers make of features [..., F]: arrays [..., *space.shape, *sizes]."""
+        options = {"outscale": self.outscale, "winit": self.winit, "bias": self.bias}
+        return {
+            name: self.sub(name, nn.Linear, (*self.space.shape, *sizes), **options)(x)
+            for name, sizes in self._layers.items()
+        }
+
+    def distribution(self, linear: Arrays) -> dists.Distribution:
+        """Return the distribution that what `linear` returns stands for."""
+        distribution = getattr(self, f"_{self.output}")(**linear)
         dims = len(self.space.shape)
-        return dists.Independent(output, dims, jnp.sum) if dims else output
+        return dists.Independent(distribution, dims) if dims else distribution
 
-    def _binary(self, x: jax.Array) -> dists.Distribution:
-        return dists.Binary(self._linear("logit", x))
+    @property
+    def _layers(self) -> dict[str, tuple[int, ...]]:
+        """Linear layers by name, and what they have per value."""
+        if self.output in ("categorical", "onehot"):
+            return {"logits": (int(np.max(self.space.classes)),)}
+        if self.output == "symexp_twohot":
+            return {"logits": (self.bins,)}
+        if self.output in ("bounded_normal", "normal_logstd"):
+            return {"mean": (), "stddev": ()}
+        return {"logit" if self.output == "binary" else "pred": ()}
 
-    def _categorical(self, x: jax.Array) -> dists.Distribution:
-        logits = self._linear("logits", x, int(np.max(self.space.classes)))
+    def _binary(self, logit: jax.Array) -> dists.Distribution:
+        return dists.Binary(logit)
+
+    def _categorical(self, logits: jax.Array) -> dists.Distribution:
         return dists.Categorical(logits, self.unimix, self.space.classes, self.space.low)
 
-    def _onehot(self, x: jax.Array) -> dists.Distribution:
-        logits = self._linear("logits", x, int(np.max(self.space.classes)))
+    def _onehot(self, logits: jax.Array) -> dists.Distribution:
         return dists.OneHot(logits, self.unimix, self.space.classes)
 
-    def _mse(self, x: jax.Array) -> dists.Distribution:
-        return dists.MSE(self._linear("pred", x), tolerance=self.tolerance)
+    def _mse(self, pred: jax.Array) -> dists.Distribution:
+        return dists.MSE(pred, tolerance=self.tolerance)
 
-    def _symlog_mse(self, x: jax.Array) -> dists.Distribution:
+    def _symlog_mse(self, pred: jax.Array) -> dists.Distribution:
         unsquash = nn.symexp if self.unsquash else None
-        return dists.MSE(self._linear("pred", x), nn.symlog, self.tolerance, unsquash)
+        return dists.MSE(pred, nn.symlog, self.tolerance, unsquash)
 
-    def _huber(self, x: jax.Array) -> dists.Distribution:
-        return dists.Huber(self._linear("pred", x))
+    def _huber(self, pred: jax.Array) -> dists.Distribution:
+        return dists.Huber(pred)
 
-    def _symexp_twohot(self, x: jax.Array) -> dists.Distribution:
-        return dists.TwoHot(self._linear("logits", x, self.bins), symexp_bins(self.bins))
+    def _symexp_twohot(self, logits: jax.Array) -> dists.Distribution:
+        return dists.TwoHot(logits, symexp_bins(self.bins))
 
-    def _bounded_normal(self, x: jax.Array) -> dists.Distribution:
-        """Squash mean and deviation in the compute dtype, as the public code (spec row 3.13)."""
-        mean = jnp.tanh(self._linear("mean", x))
-        share = jax.nn.sigmoid(self._linear("stddev", x) + 2.0)
+    def _bounded_normal(self, mean: jax.Array, stddev: jax.Array) -> dists.Distribution:
+        """Squash mean and deviation in the compute dtype, as the public code does."""
+        share = jax.nn.sigmoid(stddev + 2.0)
         stddev = (self.maxstd - self.minstd) * share + self.minstd
-        return dists.Normal(mean, stddev, self.minstd, self.maxstd)
+        return dists.Normal(jnp.tanh(mean), stddev, self.minstd, self.maxstd)
 
-    def _normal_logstd(self, x: jax.Array) -> dists.Distribution:
-        mean = self._linear("mean", x)
-        return dists.Normal(mean, jnp.exp(self._linear("stddev", x).astype(jnp.float32)))
-
-    def _linear(self, name: str, x: jax.Array, *sizes: int) -> jax.Array:
-        """Map [..., F] to [..., *space.shape, *sizes]."""
-        options = {"outscale": self.outscale, "winit": self.winit, "bias": self.bias}
-        return self.sub(name, nn.Linear, (*self.space.shape, *sizes), **options)(x)
+    def _normal_logstd(self, mean: jax.Array, stddev: jax.Array) -> dists.Distribution:
+        return dists.Normal(mean, jnp.exp(stddev.astype(jnp.float32)))
 
 
 class DictHead(_HeadOptions):
@@ -163,14 +178,34 @@ class DictHead(_HeadOptions):
 
     def __call__(self, x: jax.Array) -> dict[str, dists.Distribution]:
         """Map features [..., F] to a distribution per key."""
-        return {
-            key: self.sub(key, Head, space, self.kinds[key], **self._head_options)(x)
-            for key, space in self.spaces.items()
-        }
+        return self.distribution(self.linear(x))
+
+    def linear(self, x: jax.Array) -> dict[str, Arrays]:
+        """Return what the layers make of features [..., F], by key as `Head.linear`."""
+        return {key: self._head(key).linear(x) for key in self.spaces}
+
+    def distribution(self, linear: dict[str, Arrays]) -> dict[str, dists.Distribution]:
+        """Return the distributions that what `linear` returns stands for."""
+        return {key: self._head(key).distribution(linear[key]) for key in self.spaces}
+
+    def _head(self, key: str) -> Head:
+        return self.sub(key, Head, self.spaces[key], self.kinds[key], **self._head_options)
+
+
+class Activations(NamedTuple):
+    """What an `MLPHead` has computed for some features, enough for `MLPHead.recall`.
+
+    Attributes:
+      first: Output of the first layer, [*batch, units].
+      last: What `Head.linear` or `DictHead.linear` returns, arrays [*batch, ...].
+    """
+
+    first: jax.Array
+    last: Any
 
 
 class MLPHead(_HeadOptions):
-    """An MLP with a head on top (spec row 1.4); `outscale` concerns the head only.
+    """An MLP with a head on top; `outscale` concerns the head only.
 
     Parameters: those of the `MLP` below ``mlp`` and of the `Head` or `DictHead` below ``head``.
 
@@ -206,27 +241,46 @@ class MLPHead(_HeadOptions):
                 f"give one output, or spaces by key."
             )
 
-    def first(self, x: jax.Array, bdims: int = 1) -> jax.Array:
-        """Return what the first layer makes of features: what `__call__` can be told.
-
-        Arguments are those of `__call__`; the result has the shape [*batch, units].
-        """
-        return self._mlp.first(_flat(x, bdims))
-
-    def __call__(self, x: jax.Array, bdims: int = 1, first: jax.Array | None = None) -> Any:
+    def __call__(self, x: jax.Array, bdims: int = 1) -> Any:
         """Map features to a distribution, or to one per key.
 
         Args:
           x: Features [*batch, *features], the latter are flattened.
           bdims: Number of batch dimensions.
-          first: The output of `first` for them, if it is known already.
 
         Returns:
           A `Distribution` with batch dimensions ``batch``, or a dictionary of them.
         """
-        x = self._mlp(_flat(x, bdims), first)
-        kind: Any = Head if isinstance(self.space, Space) else DictHead
-        return self.sub("head", kind, self.space, self.output, **self._head_options)(x)
+        return self.distribution(self._last(_flat(x, bdims), None))
+
+    def activations(self, x: jax.Array, bdims: int = 1) -> Activations:
+        """Do the work of `__call__`, whose arguments these are, and return what can be kept."""
+        first = self._mlp.first(_flat(x, bdims))
+        return Activations(first, self._last(_flat(x, bdims), first))
+
+    def distribution(self, last: Any) -> Any:
+        """Return what `__call__` does, from the `last` of activations."""
+        return self._head.distribution(last)
+
+    def recall(self, x: jax.Array, known: Activations, *, steps: bool) -> Any:
+        """Return what `__call__` does, for features whose activations are known.
+
+        An ordinary distribution: what is computed from it has the gradients that it would have
+        after a call, with respect to the parameters and to `x`. Only their cost is another, see
+        `nj.recall`.
+
+        Args:
+          x: Features of several steps [H, ..., F].
+          known: Their activations, as they are with the current parameters.
+          steps: Whether the backward pass goes step by step.
+        """
+        compute = lambda inputs: self._last(*inputs)  # noqa: E731
+        inputs = (x, jax.lax.stop_gradient(known.first))
+        return self.distribution(nj.recall(compute, [self], inputs, known.last, steps=steps))
+
+    def _last(self, x: jax.Array, first: jax.Array | None) -> Any:
+        """What the last layers make of features [..., F], of which the first may be known."""
+        return self._head.linear(self._mlp(x, first))
 
     @property
     def _mlp(self) -> nn.MLP:
@@ -234,13 +288,18 @@ class MLPHead(_HeadOptions):
         linear = {"winit": self.winit, "bias": self.bias}
         return self.sub("mlp", nn.MLP, self.layers, self.units, **options, **linear)
 
+    @property
+    def _head(self) -> Any:
+        kind: Any = Head if isinstance(self.space, Space) else DictHead
+        return self.sub("head", kind, self.space, self.output, **self._head_options)
+
 
 def _flat(x: jax.Array, bdims: int) -> jax.Array:
     return x.reshape((*x.shape[:bdims], -1))
 
 
 def symexp_bins(count: int) -> np.ndarray:
-    """Return `count` bins that are equally spaced in symlog space from -20 to 20 (spec row 1.9).
+    """Return `count` bins that are equally spaced in symlog space from -20 to 20 (paper Eq. 10).
 
     Float32 and exactly antisymmetric, so that equal probabilities have the expectation zero. With
     an even number of bins there are two at zero.

@@ -7,7 +7,7 @@ from jax import Array, lax
 def lambda_return(
     last: Array, term: Array, reward: Array, boot: Array, disc: float | Array, lam: float | Array
 ) -> Array:
-    """Mix bootstrapped n-step returns by exponential weights (paper eq. 5, spec Algorithm H).
+    """Mix bootstrapped n-step returns by exponential weights (paper Eq. 5).
 
     Rewards, continuation and values of the *next* step enter the return of a step: the reward
     belongs to the state that it arrives with.

@@ -8,7 +8,7 @@ from embodied.jax import nj
 
 
 class SlowModel:
-    """Calls a model whose parameters follow those of another one (spec row 3.18).
+    """Calls a model whose parameters follow those of another one (paper, critic learning).
 
     The parameters start as a copy of the source's and have the paths of the model itself; the
     number of updates is stored as ``<path of the model>_count/value``.
@@ -19,7 +19,7 @@ class SlowModel:
         model: Any,
         *,
         source: Any,
-        rate: float = 1.0,
+        rate: float = 0.02,
         every: int = 1,
         copy_first: bool = False,
     ) -> None:

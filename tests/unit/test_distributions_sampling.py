@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from embodied.jax.distributions import Binary, Categorical, Independent, Normal, OneHot
-from embodied.jax.distributions.sampling import inverse_cdf
+from embodied.jax.distributions.categorical import inverse_cdf
 
 LARGEST = np.float32(1) - np.float32(2**-24)
 CLASSES = [2, 4, 16, 200]

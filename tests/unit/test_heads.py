@@ -60,7 +60,7 @@ def test_names_shapes_and_distributions(output, shape):
 
     def check(dist):
         assert type(dist) is (Independent if shape else kind)
-        assert type(getattr(dist, "output", dist)) is kind
+        assert type(getattr(dist, "distribution", dist)) is kind
         assert dist.shape == (2, 3)
         return dist.pred()
 
@@ -106,7 +106,7 @@ def test_mlp_head_flattens_feature_dimensions():
 def test_compute_dtype_of_the_input_is_kept_until_the_distribution():
     head = MLPHead(REAL, "bounded_normal", layers=1, units=8, name="pol")
     state = create(head, X, 2)
-    mean = run(head, state, lambda dist: dist.output.mean, jnp.bfloat16(X), 2)
+    mean = run(head, state, lambda dist: dist.distribution.mean, jnp.bfloat16(X), 2)
     assert mean.dtype == jnp.float32
     np.testing.assert_array_equal(mean, mean.astype(jnp.bfloat16).astype(jnp.float32))
 
@@ -120,7 +120,7 @@ def test_bounded_normal_matches_recording():
     ):
         state = {"head/mean/kernel": zero, "head/stddev/kernel": zero}
         state |= {"head/mean/bias": mean, "head/stddev/bias": stddev}
-        dist = run(head, state, lambda dist: dist.output, zero[0])
+        dist = run(head, state, lambda dist: dist.distribution, zero[0])
         assert_close(dist.mean, means)
         assert_close(dist.stddev, stddevs)
     bound = lambda std: 0.5 * np.log(2 * np.pi * np.e * std**2)  # noqa: E731

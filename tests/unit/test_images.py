@@ -44,7 +44,9 @@ def trace(model):
 
 
 def openloop_shape(height, width, channels):
-    # Half of 4 steps is imagined, and as many black frames follow; rows are side by side.
+    # Half of 4 steps is imagined, and as many black frames follow; rows are side by side. Gray
+    # images have three channels here, which the border needs.
+    channels = 3 if channels == 1 else channels
     return (2 * (LENGTH - 1), 3 * height + 4, ROWS * (width + 4), channels)
 
 

@@ -7,8 +7,7 @@ import pytest
 from oracle_helpers import assert_close, group, load
 
 from embodied.jax import nj
-from embodied.jax.normalize import Normalize
-from embodied.jax.percentiles import order_statistics, percentiles
+from embodied.jax.normalize import Normalize, order_statistics, percentiles
 
 RECORDED = load("normalize")
 CASES = {

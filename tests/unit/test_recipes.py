@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import dreamerv3.imagination
+import dreamerv3.agent
 from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
@@ -94,7 +94,7 @@ def test_continuation_of_the_start_from_the_replay(monkeypatch):
     def spy(reward, cont, *args, **kwargs):
         raise Imagined(cont)
 
-    monkeypatch.setattr(dreamerv3.imagination, "imagination_targets", spy)
+    monkeypatch.setattr(dreamerv3.agent, "imagination_targets", spy)
     for start in ("model", "replay"):
         model = build(imag_start=start)
         data = example(model)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dreamerv3.rssm import RSSM
+from dreamerv3.rssm import RSSM, mode
 from embodied.core.space import Space
 from embodied.jax import nj
 
@@ -14,13 +14,19 @@ SIZES = {"deter": 16, "stoch": 3, "classes": 4, "hidden": 6, "blocks": 2}
 ROWS, LENGTH = 3, 5
 
 
-def mode(dist):
-    return dist.pred()
-
-
-@pytest.mark.parametrize("options", [{}, {"absolute": True}, {"dynlayers": 0}, {"dynlayers": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"absolute": True},
+        {"obslayers": 0},
+        {"obslayers": 2},
+        {"dynlayers": 0},
+        {"dynlayers": 2},
+    ],
+)
 def test_steps_equal_the_sequence(options):
-    rssm = nj.make("dyn", RSSM, ACT, mode, **SIZES, **options)
+    rssm = nj.make("dyn", RSSM, ACT, **SIZES, **options)
     rng = np.random.default_rng(0)
     tokens = rng.normal(size=(ROWS, LENGTH, 7)).astype(np.float32)
     reset = np.zeros((ROWS, LENGTH), bool)
@@ -35,13 +41,13 @@ def test_steps_equal_the_sequence(options):
     )
 
     def sequence():
-        return rssm.observe(start, tokens, action, reset)
+        return rssm.observe(start, tokens, action, reset, mode)
 
     def steps():
         carry, feats = start, []
         for t in range(LENGTH):
             previous = {key: value[:, t] for key, value in action.items()}
-            carry, feat = rssm.observe_step(carry, tokens[:, t], previous, reset[:, t])
+            carry, feat = rssm.observe_step(carry, tokens[:, t], previous, reset[:, t], mode)
             feats.append(feat)
         return carry, jax.tree.map(lambda *x: jnp.stack(x, 1), *feats)
 

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from embodied.jax.distributions.distribution import Distribution, float32
-from embodied.jax.distributions.mse import check_shape
+from embodied.jax.distributions.distribution import Distribution, check_shape, float32
 
 
 class TwoHot(Distribution):
     """Softmax over bins, trained by two-hot cross-entropy, that predicts its expectation.
 
-    Paper equations 10 to 12, spec row 1.9 and Algorithm D. Interpolation is linear in the space
+    Paper equations 10 to 12. Interpolation is linear in the space
     of the bins: with symexp-spaced bins and no squashing that is the space of the targets.
     The normalizer is computed once per object and shared by all losses and the prediction.
     """

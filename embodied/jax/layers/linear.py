@@ -11,7 +11,7 @@ from embodied.jax.layers.layer import Affine
 
 
 class Linear(Affine):
-    """Dense layer, spec row 1.1.
+    """Dense layer.
 
     Parameters: kernel (in, prod(units)) and bias (prod(units),).
     """
@@ -53,7 +53,7 @@ class Linear(Affine):
 
 
 class BlockLinear(Affine):
-    """Block-diagonal dense layer: output block k sees input block k only, spec row 1.2.
+    """Block-diagonal dense layer: output block k sees input block k only.
 
     Parameters: kernel (g, in/g, units/g), initialised with a fan-in of the whole input width,
     and bias (units,).

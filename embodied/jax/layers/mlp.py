@@ -11,7 +11,7 @@ from embodied.jax.layers.norm import Norm
 
 
 class MLP(WithLinear):
-    """Stack of Linear, Norm, activation, spec rows 1.3 and 1.4.
+    """Stack of Linear, Norm, activation.
 
     Parameters: `linear{i}/kernel|bias`, `norm{i}/scale`.
 
@@ -33,9 +33,10 @@ class MLP(WithLinear):
         self.units = units
 
     def first(self, x: jax.Array) -> jax.Array:
-        """Return what the first linear layer makes of x [..., in]: what `__call__` can be told.
+        """Return what the first linear layer makes of x [..., in], the largest part of the work.
 
-        Without layers, that is the input.
+        Where `__call__` is told, it computes the gradient of that layer only. Without layers, it
+        is the input.
         """
         x = x if self.dtype is None else x.astype(self.dtype)
         return self._linear(0)(x) if self.layers else x

@@ -5,26 +5,29 @@ through the context of the enclosing `pure` call, so that a function that uses m
 ``fn(state, *args, seed=...) -> (state, out)``, which jits, differentiates and scans like any
 other JAX function. The vocabulary is that of ninjax.
 
-- `module.py`: `Module`, `make`; `variable.py`: `Variable` and `Tree`.
-- `context.py`: the state of one call: `context`, `creating`, `seed`; `scope.py`: names.
-- `pure.py`: `pure` and `init`; `transforms.py`: `grad`, `scan`, `cond`, `while_loop`,
-  `checkpoint`, `stop_gradient`; `accumulate.py`: `accumulate`.
+- `context.py`: names (`scope`), the state of one call (`context`, `creating`, `seed`), and `pure`
+  and `init`, which run code that uses modules on an explicit state.
+- `module.py`: `Module`, `make`, and modules that are no more than arrays: `Variable`, `Tree`.
+- `transforms.py`: `grad`, `scan`, `recall`, `cond`, `while_loop`, `checkpoint`, `stop_gradient`.
 """
 
-from embodied.jax.nj.accumulate import accumulate
-from embodied.jax.nj.context import Context, context, creating, seed
-from embodied.jax.nj.module import Module, make
-from embodied.jax.nj.pure import init, pure
-from embodied.jax.nj.scope import scope
-from embodied.jax.nj.transforms import checkpoint, cond, grad, scan, stop_gradient, while_loop
-from embodied.jax.nj.variable import Tree, Variable
+from embodied.jax.nj.context import Context, context, creating, init, pure, scope, seed
+from embodied.jax.nj.module import Module, Tree, Variable, make
+from embodied.jax.nj.transforms import (
+    checkpoint,
+    cond,
+    grad,
+    recall,
+    scan,
+    stop_gradient,
+    while_loop,
+)
 
 __all__ = [
     "Context",
     "Module",
     "Tree",
     "Variable",
-    "accumulate",
     "checkpoint",
     "cond",
     "context",
@@ -33,6 +36,7 @@ __all__ = [
     "init",
     "make",
     "pure",
+    "recall",
     "scan",
     "scope",
     "seed",

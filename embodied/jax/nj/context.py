@@ -1,13 +1,59 @@
-"""The context of one pure call: its state dictionary, random key and permissions."""
+"""What modules work in: names, the state of one call, and pure functions of that state.
+
+`scope` says where new names go, `context` gives the state, random key and permissions of the call
+that runs, and `pure` and `init` run code that uses modules on an explicit state.
+"""
 
 import contextlib
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+State = dict[str, Any]
+
+
+class _Scopes(threading.local):
+    """Per-thread scope, so that several threads can trace at once."""
+
+    def __init__(self) -> None:
+        self.path = ""
+
+
+_scopes = _Scopes()
+
+
+def current_scope() -> str:
+    """Return the path that new names are placed under, without a trailing slash."""
+    return _scopes.path
+
+
+def join(path: str, name: str) -> str:
+    """Join two parts of a path; either may be empty."""
+    return f"{path}/{name}" if path and name else path or name
+
+
+@contextlib.contextmanager
+def scope(name: str, absolute: bool = False) -> Iterator[str]:
+    """Place the names made inside the block under `name`.
+
+    Args:
+      name: One or more path parts, for example ``'enc'`` or ``'enc/mlp'``.
+      absolute: Replace the enclosing scope instead of extending it.
+
+    Yields:
+      The full path of the scope.
+    """
+    outer = _scopes.path
+    _scopes.path = name if absolute else join(outer, name)
+    try:
+        yield _scopes.path
+    finally:
+        _scopes.path = outer
 
 
 class Context:
@@ -180,3 +226,67 @@ def as_key(value: Any) -> Any:
     if isinstance(value, int | np.integer):
         return jax.random.PRNGKey(value)
     return jnp.asarray(value, jnp.uint32)
+
+
+def pure(fn: Callable[..., Any]) -> Callable[..., tuple[State, Any]]:
+    """Turn `fn`, which uses modules, into a pure function of the state.
+
+    The result is called as ``fn(state, *args, seed=None, create=None, modify=None, ignore=None,
+    **kwargs)`` and returns ``(state, out)``. The flags default to those of the enclosing pure
+    call, and to False in the outermost one:
+
+    - ``seed``: an integer or uint32[2] key for `nj.seed`.
+    - ``create``: missing entries are created by their initializers.
+    - ``modify``: entries may be written; the returned state holds the new values.
+    - ``ignore``: writes are dropped rather than refused where ``modify`` is False.
+
+    Raises:
+      KeyError: An entry is missing and ``create`` is False.
+      RuntimeError: A write happened and both ``modify`` and ``ignore`` are False.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(
+        state: State,
+        *args: Any,
+        seed: Any = None,
+        create: bool | None = None,
+        modify: bool | None = None,
+        ignore: bool | None = None,
+        **kwargs: Any,
+    ) -> tuple[State, Any]:
+        outer = context() if running() else Context({})
+        ctx = Context(
+            state,
+            as_key(seed),
+            create=outer.create if create is None else create,
+            modify=outer.modify if modify is None else modify,
+            ignore=outer.ignore if ignore is None else ignore,
+        )
+        with opened(ctx):
+            out = fn(*args, **kwargs)
+        return ctx.state, out
+
+    return wrapper
+
+
+def init(fn: Callable[..., Any]) -> Callable[..., State]:
+    """Make a function that returns the state which `fn` needs, with its initial values.
+
+    The result is called as ``init_fn(state, *args, seed=None, **kwargs)``. Entries that exist
+    in ``state`` are kept, and what `fn` writes is dropped, so that an optimizer that is created
+    here has taken no step.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(state: State, *args: Any, seed: Any = None, **kwargs: Any) -> State:
+        def create() -> State:
+            ctx = Context(state, as_key(seed), create=True, ignore=True, dry=True)
+            with opened(ctx):
+                fn(*args, **kwargs)
+            return ctx.state
+
+        # Compiled, only what the initial values depend on is computed.
+        return jax.jit(create)()
+
+    return wrapper

@@ -109,6 +109,74 @@ def scan(
     return last, (move(ys, 0, axis) if axis else ys)
 
 
+def recall(
+    fn: Callable[[Any], Any], keys: Sequence[Module | str], xs: Any, known: Any, *, steps: bool
+) -> Any:
+    """Return what ``fn(xs)`` is known to be, with the gradient of computing it.
+
+    The value is free; the gradient is that of an ordinary call, for any cotangent. With `steps`,
+    the backward pass computes one slice of `xs` after the other and drops what it needed before
+    the next one. Differentiating a `scan` would keep that of all slices, which for many large
+    slices takes a multiple of the memory, and of the time where memory is what takes time.
+
+    Args:
+      fn: Function that may read state, but neither write it nor draw random numbers, which would
+        be others than those of `known`. It treats the slices along the first axis alike.
+      keys: Modules or path prefixes that gradients are needed for; other state is a constant.
+      xs: Tree of floating-point arrays [H, ...], which gradients flow through, too.
+      known: Its value, computed before; tree of floating-point arrays [H, ...]. No gradient flows
+        through it.
+      steps: Whether to differentiate one slice after the other instead of all at once.
+
+    Raises:
+      ValueError: A prefix selects nothing.
+      RuntimeError: `fn` writes state.
+    """
+    outer = context()
+    if outer.create:
+        fn(jax.tree.map(lambda x: x[0], xs) if steps else xs)
+        if outer.dry:
+            return known
+    params = select(outer.state, prefixes_of(keys))
+    rest = {path: value for path, value in outer.state.items() if path not in params}
+    key, position = _next_key(outer), outer.next_position()
+
+    def run(params: Any, xs: Any, rest: Any) -> Any:
+        ctx = outer.child({**rest, **params}, key, position)
+        with opened(ctx):
+            value = fn(xs)
+        if ctx.written:
+            raise RuntimeError(
+                f"A function that is recalled wrote the state {sorted(ctx.written)}."
+            )
+        return value
+
+    @jax.custom_vjp
+    def result(params: Any, xs: Any, rest: Any, known: Any) -> Any:
+        return known
+
+    def forward(params: Any, xs: Any, rest: Any, known: Any) -> tuple[Any, Any]:
+        return known, (params, xs, rest)
+
+    def backward(inputs: Any, cotangents: Any) -> tuple[Any, Any, None, None]:
+        params, xs, rest = inputs
+
+        def pull(xs: Any, cotangents: Any) -> Any:
+            return jax.vjp(lambda *args: run(*args, rest), params, xs)[1](cotangents)
+
+        def step(sums: Any, slice_: Any) -> tuple[Any, Any]:
+            grads, inputs = pull(*slice_)
+            return jax.tree.map(jnp.add, sums, grads), inputs
+
+        if steps:
+            zeros = jax.tree.map(jnp.zeros_like, params)
+            return *jax.lax.scan(step, zeros, (xs, cotangents)), None, None
+        return *pull(xs, cotangents), None, None
+
+    result.defvjp(forward, backward)
+    return result(params, xs, jax.lax.stop_gradient(rest), jax.lax.stop_gradient(known))
+
+
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
 ) -> Any:
