@@ -91,7 +91,7 @@ class Dreamer(Model):
             for k, v in self.act_space.items()
         }
         policy = {**config.policy, **stats}
-        # HEAD reads the option for one-hot actions only, the paper's recipe for all discrete ones.
+        # The current public code reads the option for one-hot actions only, the paper's for all.
         if config.policy_dist_disc != "onehot" and not config.policy_unimix:
             policy["unimix"] = 0.0
         self.pol = nj.make("pol", MLPHead, self.act_space, kinds, **policy)
@@ -260,10 +260,8 @@ class Dreamer(Model):
             cont *= 1 - 1 / config.horizon
         losses["rew"] = self.rew(x if config.reward_grad else sg(x), 2).loss(obs["reward"])
         losses["con"] = self.con(x, 2).loss(cont)
-        shape = obs["is_first"].shape
-        assert all(x.shape == shape for x in losses.values()), {
-            k: v.shape for k, v in losses.items()
-        }
+        shapes = {key: x.shape for key, x in losses.items()}
+        assert set(shapes.values()) == {obs["is_first"].shape}, shapes
         return losses, metrics
 
     def actor_critic_losses(
@@ -380,17 +378,11 @@ class Dreamer(Model):
 
     def target(self, key: str, value: jax.Array) -> jax.Array:
         """What the decoder should predict: images between 0 and 1, everything else as it is."""
-        if key in self.dec.images:
-            return unit_range(self.obs_space[key], value)
-        return value
+        return unit_range(self.obs_space[key], value) if key in self.dec.images else value
 
 
 def _check(config: Config) -> None:
-    """Refuse options that have one possible value, or some that are looked up by name.
-
-    Raises:
-      ValueError: An option has another value.
-    """
+    """Refuse values that do not exist, or have no effect, with a ValueError."""
     for module, kind in (("dyn", "rssm"), ("enc", "simple"), ("dec", "simple")):
         _choose(f"{module}.typ", config[module].typ, {kind: None})
     _choose("imag_start", config.imag_start, {"model": None, "replay": None})

@@ -7,6 +7,7 @@ import pytest
 from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
 from dreamerv3.images import nearest_size, unit_range
+from dreamerv3.report import open_loop_video
 from embodied.core.config import Config, ConfigError
 from embodied.core.space import Space
 from embodied.envs.errors import EnvError
@@ -65,6 +66,15 @@ def test_images_train_and_give_a_video_of_their_shape(kind):
     video = reported["openloop/camera"]
     assert video.shape == openloop_shape(*space.shape)
     assert video.dtype == np.uint8
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_border_of_videos_is_green_while_observed_then_red(channels):
+    images = np.full((1, 4, 8, 8, channels), 0.5, np.float32)
+    video = np.asarray(open_loop_video(images, images, observed=2))
+    assert video.shape == (8, 28, 12, 3)
+    assert (video[:2, 0, 0] == [0, 255, 0]).all() and (video[2:4, 0, 0] == [255, 0, 0]).all()
+    assert (video[:4, 4, 4] == 128).all()
 
 
 def test_cameras_of_different_sizes_have_networks_of_their_own():

@@ -10,9 +10,15 @@ import pytest
 import dreamerv3.agent
 from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
+from dreamerv3.decoder import Decoder
+from dreamerv3.encoder import Encoder
+from dreamerv3.rssm import RSSM
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
+from embodied.jax.heads import MLPHead
+from embodied.jax.normalize import Normalize
+from embodied.jax.optimizer import Optimizer
 
 OBS = {
     "image": Space(np.uint8, (64, 64, 3)),
@@ -120,6 +126,32 @@ def test_continuation_of_the_start_from_the_replay(monkeypatch):
 def test_unknown_choice_is_named():
     with pytest.raises(ValueError, match=r"agent\.imag_start='nowhere'.*model.*replay"):
         build(imag_start="nowhere")
+
+
+def test_option_without_effect_is_refused():
+    with pytest.raises(ValueError, match=r"agent\.repl_loss\.slowtar=True, expected False"):
+        build(repl_loss__slowtar=True)
+
+
+CLASSES = {
+    RSSM: ["dyn.rssm"],
+    Encoder: ["enc.simple"],
+    Decoder: ["dec.simple"],
+    MLPHead: ["rewhead", "conhead", "policy", "value"],
+    Normalize: ["retnorm", "valnorm", "advnorm"],
+    Optimizer: ["opt"],
+}
+# Off where the configuration does not turn them on: `policy_unimix`, and two of the normalizers.
+OFF = {(MLPHead, "unimix"), (Normalize, "debias")}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_defaults_of_classes_are_those_of_the_configuration(kind):
+    agent = Presets.load().defaults.agent
+    for key, default in kind._fields.items():
+        values = [agent[block][key] for block in CLASSES[kind] if key in agent[block]]
+        if values and type(default) is not object and (kind, key) not in OFF:
+            assert default in values, key
 
 
 def test_whole_paper_recipe_trains():
