@@ -104,7 +104,7 @@ class EnvMaker:
 
 
 def wrap_env(env: Env) -> Env:
-    """Let continuous actions range from -1 to 1 and unify dtypes (spec row 7.4).
+    """Let continuous actions range from -1 to 1 and unify dtypes.
 
     Clipping is outermost, so that the replay holds what the policy sampled and the environment sees
     only what it allows.
@@ -230,7 +230,7 @@ def agent_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
-    """Make the replay, which holds windows of all training chunks and their context (row 5.1).
+    """Make the replay, which holds windows of all training chunks and their context.
 
     Args:
       config: The whole config.
@@ -257,7 +257,7 @@ def data_seed(config: Config) -> int:
 
 
 def make_selector(config: Config) -> Selector:
-    """Make what draws the windows: uniform, or a mixture by `replay.fracs` (row 5.5)."""
+    """Make what draws the windows: uniform, or a mixture by `replay.fracs`."""
     seed, options = data_seed(config), config.replay
     if options.fracs.uniform == 1:
         return Uniform(seed)
@@ -271,7 +271,7 @@ def make_selector(config: Config) -> Selector:
 
 
 def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
-    """Make an endless stream of batches that are cut into consecutive chunks (rows 5.3 and 6.4).
+    """Make an endless stream of batches that are cut into consecutive chunks.
 
     Args:
       config: The whole config.

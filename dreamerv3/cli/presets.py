@@ -90,5 +90,5 @@ def _comment(node: Any, key: str) -> str:
     ]
     for token in tokens:
         if token is not None and token.start_mark.line == line:
-            return token.value.splitlines()[0].lstrip("# ").strip()
+            return str(token.value).splitlines()[0].lstrip("# ").strip()
     return ""

@@ -86,6 +86,9 @@ def test_information_needs_nothing_heavy(no_jax, tmp_path, line, expected):
         "dreamerv3/main.py --list_configs",
         "dreamerv3/main.py --list_tasks",
         "dreamerv3/main.py --print_config",
+        "dreamerv3/main.py plot --help",
+        "dreamerv3/main.py table --help",
+        "dreamerv3/main.py view --help",
         "dreamerv3/main.py check-env toy_cue",
         "dreamerv3/main.py doctor",
         "dreamerv3/main.py replay --help",
@@ -114,6 +117,9 @@ def test_a_reader_that_leaves_causes_no_traceback(line):
         ("check-env toy_cue", "cue "),
         ("replay --help", "inspect"),
         ("doctor --help", "--agent.imag_length 15"),
+        ("plot --help", "--out"),
+        ("table --help", "--at"),
+        ("view --help", "--export"),
     ],
 )
 def test_commands_need_nothing_heavy(no_jax, line, expected):

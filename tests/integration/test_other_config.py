@@ -1,4 +1,4 @@
-"""Starting again in the folder of a run with other options (user report 3)."""
+"""Starting again in the folder of a run with other options."""
 
 import hashlib
 import json
