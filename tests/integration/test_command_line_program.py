@@ -168,7 +168,7 @@ def test_random_agent_runs(tmp_path):
     assert (tmp_path / "run" / "scores.jsonl").read_text()
 
 
-def test_wheel_has_the_options(no_jax, tmp_path):
+def test_wheel_has_the_options_and_the_scores_scripts(no_jax, tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")],
         capture_output=True,
@@ -181,10 +181,12 @@ def test_wheel_has_the_options(no_jax, tmp_path):
         archive.extractall(tmp_path / "site")
     code = (
         "from dreamerv3 import main; from dreamerv3.cli import presets; print(presets.find());"
+        "import scores.plot, scores.table, scores.view;"
+        "from scores.curves.baselines import load_baselines; print(load_baselines().aliases);"
         "main.main(['--list_configs'])"
     )
     result = run("-P", "-c", code, blocked=no_jax, path=[tmp_path / "site"], cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     found, _, rest = result.stdout.partition("\n")
     assert found == str(tmp_path / "site" / "dreamerv3" / "configs.yaml")
-    assert "size12m" in rest
+    assert "dmc_ball_in_cup_catch" in rest and "size12m" in rest
