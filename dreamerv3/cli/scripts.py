@@ -73,7 +73,7 @@ def eval_only(config: Config) -> None:
 
 def parallel(config: Config) -> None:
     """Train with agent, replay, logger and environments in processes of their own."""
-    from embodied.run.parallel.actor import group_size
+    from embodied.run.parallel.policy_server import group_size
     from embodied.run.parallel.scripts import parallel
 
     # Batches are drawn ahead, and the policy is compiled for the environments that act together.

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from embodied.run.parallel.messages import Connection, Peer, Server
+from embodied.run.parallel.messages import Connection, Server, connect
 
 Decide = Callable[[], bool]
 
@@ -29,7 +29,7 @@ class Replicas:
           ipv6: Whether to use IPv6.
         """
         self._leader = replica == 0
-        self._followers: list[Peer] = []
+        self._followers: list[Connection] = []
         self._answers: dict[tuple[str, int], bool] = {}
         self._asked: dict[str, int] = {}
         self._replicas = replicas
@@ -38,7 +38,7 @@ class Replicas:
         if replicas > 1 and self._leader:
             self._server = Server(address, ipv6)
         elif replicas > 1:
-            self._connection = Connection(address, ipv6)
+            self._connection = connect(address, ipv6)
         self._meetings = 0
         self.meet()
 
@@ -92,8 +92,7 @@ class Replicas:
         """Send an answer to the others, or wait for it."""
         if self._leader:
             for follower in self._followers:
-                assert self._server is not None, "followers are connected to it"
-                self._server.send(follower, [name, number, answer])
+                follower.send([name, number, answer])
             return answer
         assert self._connection is not None, "followers are connected"
         while (name, number) not in self._answers:
@@ -105,13 +104,13 @@ class Replicas:
         """Wait for a message of each of the others; they send the next one after the answer."""
         missing = self._replicas - 1
         while missing:
-            if server.clients < len(self._followers):
+            if not server.clients.issuperset(self._followers):
                 raise ConnectionError("Lost a process that trains together with this one.")
             with contextlib.suppress(TimeoutError):
-                peer, number = server.receive()
+                follower, number = server.receive()
                 missing -= 1
                 if number == 0:
-                    self._followers.append(peer)
+                    self._followers.append(follower)
 
 
 def join(args: Any) -> Replicas:

@@ -11,7 +11,7 @@ import pytest
 
 from dreamerv3.cli import command_line
 from embodied.core.config import ConfigError
-from embodied.run.parallel.messages import resolve
+from embodied.run.parallel.scripts import resolve
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = pathlib.Path(__file__).parent / "device_program.py"

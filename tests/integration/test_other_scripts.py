@@ -18,7 +18,7 @@ from script_runs import (
     started,
 )
 
-from embodied.run.parallel.messages import resolve
+from embodied.run.parallel.scripts import resolve
 
 
 def scores(path, key):

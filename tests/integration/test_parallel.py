@@ -10,7 +10,7 @@ import psutil
 import pytest
 from script_runs import command, environment, last_metrics, latest_step, lines, losses, run, started
 
-from embodied.run.parallel.messages import resolve
+from embodied.run.parallel.scripts import resolve
 
 OPTIONS = {"script": "parallel", "deterministic": False}
 

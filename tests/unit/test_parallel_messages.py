@@ -10,11 +10,12 @@ import numpy as np
 import psutil
 import pytest
 
-from embodied.run.parallel.messages import Connection, Server, pack, resolve, unpack
+from embodied.run.parallel.encoding import pack, unpack
+from embodied.run.parallel.messages import MAX_BYTES, Server, connect
 from embodied.run.parallel.rpc import RemoteError, RpcClient, serve
+from embodied.run.parallel.scripts import resolve
 from embodied.run.replicas import Replicas
 
-PLAIN_THREADS = pytest.mark.filterwarnings("ignore:Using Portal from plain Python threads")
 VALUE = {
     "none": None,
     "texts": ["a", "ü"],
@@ -62,7 +63,8 @@ def echo(address):
     def answer():
         while not ended.is_set():
             with contextlib.suppress(TimeoutError):
-                server.send(*server.receive())
+                client, value = server.receive()
+                client.send(value)
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -73,7 +75,7 @@ def echo(address):
 
 
 def test_values_come_back_as_they_were_sent(address, echo):
-    connection = Connection(address)
+    connection = connect(address)
     for value in (VALUE, VALUE["large"], None, [VALUE, VALUE]):
         connection.send(value)
         answer = connection.receive()
@@ -98,7 +100,7 @@ def test_only_plain_values_are_sent():
     with pytest.raises(TypeError, match="Got object at"):
         pack({"a": object()})
     with pytest.raises(ValueError, match=r"dtype '\|O8'"):
-        unpack(memoryview(pack(np.zeros(1, np.int64)).replace(b"<i8", b"|O8")))
+        unpack(memoryview(b"".join(pack(np.zeros(1, np.int64))).replace(b"<i8", b"|O8")))
 
 
 def test_strangers_and_lost_connections(address, echo):
@@ -111,7 +113,7 @@ def test_strangers_and_lost_connections(address, echo):
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert not stranger.recv(1)
-    connection = Connection(address)
+    connection = connect(address)
     connection.send(1)
     assert connection.receive() == 1
     assert echo.clients == 1
@@ -121,12 +123,11 @@ def test_strangers_and_lost_connections(address, echo):
         echo.send(("127.0.0.1", 1), 1)
 
 
-@PLAIN_THREADS
 def test_clients_wait_for_a_server_and_notice_its_end(address, capsys):
     servers = []
     timer = threading.Timer(0.2, lambda: servers.append(Server(address)))
     timer.start()
-    connection = Connection(address, patience=0.01)
+    connection = connect(address, patience=0.01)
     assert f"Waiting for {address}, where nobody answers: " in capsys.readouterr().out
     timer.join()
     servers[0].close()
@@ -148,7 +149,6 @@ def test_addresses(address):
     server.close()
 
 
-@PLAIN_THREADS
 def test_calls(address):
     order = []
     functions = {
@@ -197,7 +197,6 @@ def test_calls_to_a_server_that_is_lost(address):
     client.close()
 
 
-@PLAIN_THREADS
 def test_processes_that_train_together_decide_the_same(address):
     answers, done = {}, threading.Barrier(3)
 

@@ -1,6 +1,7 @@
 """Training in several processes, on one or several machines; see docs/scripts.md.
 
-`supervisor.py` starts the parts and ends them. `agent.py` acts (`actor.py`) and learns. Other
-processes are environments (`env.py`), the replay (`replay_server.py`) and the logger
-(`log_server.py`); messages are in `messages.py`, calls in `rpc.py`.
+`supervisor.py` starts the parts and ends them. The agent learns (`learner.py`) and chooses the
+actions of the environments, each of which is a process (`policy_server.py`). So are the replay
+(`replay_server.py`) and the logger (`log_server.py`), whose functions the agent calls (`rpc.py`).
+All of them send each other values (`messages.py`, `encoding.py`).
 """

@@ -10,8 +10,8 @@ import numpy as np
 
 from embodied.core.interfaces import Agent
 from embodied.run.options import RunOptions
-from embodied.run.parallel.actor import Actor
 from embodied.run.parallel.log_server import RemoteEpisodes, RemoteLogger
+from embodied.run.parallel.policy_server import PolicyServer
 from embodied.run.parallel.replay_server import Exhausted, RemoteReplay
 from embodied.run.run import Run
 from embodied.run.session import session
@@ -35,7 +35,7 @@ def run_learner(
 ) -> None:
     """Act and learn until the budget is reached, then save, log and return.
 
-    The replay and the logger are elsewhere; environments connect to the server of actions.
+    The replay and the logger are elsewhere; environments connect to the policy server.
     Checkpoints are those of `train`, so that each script continues what the other has begun.
 
     Args:
@@ -59,8 +59,8 @@ def run_learner(
         run.driver_state.load(None)
         inbox = _Inbox(run)
         with here.phase(f"Waiting for environments at {addresses.actor}"):
-            actor = Actor(run.agent, options, addresses.actor, inbox.add, inbox.end)
-            here.cleanup.callback(actor.close)
+            server = PolicyServer(run.agent, options, addresses.actor, inbox.add, inbox.end)
+            here.cleanup.callback(server.close)
             here.cleanup.callback(inbox.end)
         print(
             f"Budget:   {int(options.steps):,} agent steps, {options.envs} environments\n"
@@ -68,19 +68,19 @@ def run_learner(
             flush=True,
         )
         with run.to_the_end(), contextlib.closing(inbox):
-            learn_from_others(run, actor)
+            learn_from_others(run, server)
 
 
-def learn_from_others(run: Run, actor: Actor) -> None:
+def learn_from_others(run: Run, server: PolicyServer) -> None:
     """The loop: make an update whenever the replay gives a batch, which steps have paid for.
 
     Args:
       run: The parts of the run.
-      actor: Acts in threads; its errors end the loop.
+      server: Acts in threads; its errors end the loop.
     """
     agent, replay, batches = run.agent, run.replay, run.batches["train"]
     while not run.over():
-        actor.check()
+        server.check()
         try:
             batch = next(batches)
         except Exhausted:
@@ -99,7 +99,7 @@ def learn_from_others(run: Run, actor: Actor) -> None:
 
 
 class _Inbox:
-    """Takes in the steps that threads of the actor collect: counts, stores and logs them."""
+    """Takes in the steps that threads of the policy server collect: counts, stores and logs them."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

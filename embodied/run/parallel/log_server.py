@@ -10,33 +10,34 @@ import numpy as np
 from embodied.core.logger import Logger
 from embodied.core.schedule import Counter
 from embodied.run.episodes import EpisodeLogger
+from embodied.run.options import RunOptions
 from embodied.run.parallel import rpc
 
 IN_FLIGHT = 8
 
 
-def serve_logger(make_logger: Callable[[], Logger], args: Any, address: str) -> None:
+def serve_logger(make_logger: Callable[[], Logger], options: RunOptions, address: str) -> None:
     """Serve a logger and the statistics of episodes until the process is ended.
 
     Args:
       make_logger: Makes the logger.
-      args: Options of the run.
+      options: Options of the run.
       address: Where to listen.
 
     Raises:
       Exception: What a call has raised.
     """
-    offered = _Offered(make_logger(), args)
+    offered = _Offered(make_logger(), options)
     multiplier = offered.logger.multiplier
     # One function for most, so that everything is done in the order in which it was asked for.
     offers: rpc.Offers = {"do": (offered.do, 1), "multiplier": (lambda: multiplier, 1)}
-    rpc.serve(address, args.ipv6, offers)
+    rpc.serve(address, options.ipv6, offers)
 
 
 class _Offered:
-    def __init__(self, logger: Logger, args: Any) -> None:
+    def __init__(self, logger: Logger, options: RunOptions) -> None:
         self.logger = logger
-        self._episodes = EpisodeLogger(logger, args.picture_every, args.episode_timeout)
+        self._episodes = EpisodeLogger(logger, options.picture_every, options.episode_timeout)
 
     def do(self, step: int, task: str, *args: Any) -> Any:
         """Run a task at a step."""

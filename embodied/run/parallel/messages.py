@@ -1,160 +1,142 @@
-"""Messages between the processes of a run: nested values and arrays, sent with `portal`.
-
-Nothing in a message runs code when it is read. `portal` has more to offer, but its `Server` polls,
-which takes a tenth of a core, and its encoding knows neither tuples nor bfloat16.
-"""
+"""A server and its clients, which send each other values over TCP; docs/scripts.md says why so."""
 
 import contextlib
-import json
 import math
-import os
+import selectors
 import socket
+import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
 from typing import Any
 
 import numpy as np
-import portal
 
-from embodied.core.state_tree import dtype_from_name, dtype_name, flatten, unflatten
+from embodied.run.parallel.encoding import pack, unpack
 
-#: Address of a client.
-Peer = tuple[Any, ...]
 #: Seconds after which a process that finds no server says so.
 PATIENCE = 30.0
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 0.1
-CLOSE_SECONDS = 5.0
-LARGE = 64 * 1024
-# The parts of a run limit by themselves what is under way.
-_OPTIONS: Any = {"logging": False, "max_recv_queue": 1_000_000, "max_send_queue": 1_000_000}
-
-
-def resolve(address: str) -> str:
-    """Fill a free port into an address that ends in `{auto}`.
-
-    Raises:
-      ValueError: If it is not written as `host:port`.
-    """
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not (port.isdigit() or port == "{auto}"):
-        raise ValueError(f"Got address '{address}', expected 'host:port' or 'host:{{auto}}'.")
-    if port.isdigit():
-        return address
-    # Not `portal.free_port`, whose reuse of addresses gives several programs the same port.
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return f"{host}:{probe.getsockname()[1]}"
-
-
-def pack(value: Any) -> bytes:
-    """Turn nested dicts, lists, tuples, plain values and arrays into a message.
-
-    Raises:
-      TypeError: If there is anything else in the value.
-    """
-    flat = flatten(value)
-    specs = [[dtype_name(array.dtype), list(array.shape)] for array in flat.arrays]
-    header = json.dumps([flat.tree, specs]).encode()
-    content = [array.reshape(-1).view(np.uint8).data for array in flat.arrays if array.nbytes]
-    return b"".join([len(header).to_bytes(8, "little"), header, *content])
-
-
-def unpack(message: memoryview) -> Any:
-    """The inverse of `pack`; arrays are in the memory of the message and may be written to."""
-    start = 8 + int.from_bytes(message[:8], "little")
-    tree, specs = json.loads(bytes(message[8:start]))
-    arrays = []
-    for name, shape in specs:
-        dtype, count = dtype_from_name(name), math.prod(shape)
-        array = np.frombuffer(message, dtype, count, start) if count else np.empty(0, dtype)
-        arrays.append(array.reshape(shape))
-        start += array.nbytes
-    return unflatten(tree, arrays)
+#: Bytes that a message may have after its header.
+MAX_BYTES = 2**32
+#: A mark by which strangers are told, and the number of bytes that follow.
+HEADER = struct.Struct("<8sQ")
+MARK = b"embodied"
+#: A connection is lost when the other machine does not answer for 110 seconds.
+KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 10}
 
 
 class Connection:
-    """The connection of a client. One thread may receive; several may send.
+    """One end of a connection. One thread may receive, several may send."""
 
-    It speaks to a `portal.ServerSocket` in place of `portal.ClientSocket`, whose thread looks for
-    messages every millisecond, and without a break after some: with eight environments, most of a
-    core.
-    """
-
-    def __init__(self, address: str, ipv6: bool = False, patience: float = PATIENCE) -> None:
-        """Connect, waiting for the server to come up.
-
-        Args:
-          address: `host:port`; a host of `0.0.0.0` or `::` means this machine.
-          ipv6: Whether to use IPv6.
-          patience: Seconds after which it prints that it still waits.
-        """
-        host, _, port = address.rpartition(":")
-        if host in ("localhost", "0.0.0.0", "::"):
-            host = "::1" if ipv6 else "127.0.0.1"
-        self._address = address
+    def __init__(self, sock: socket.socket, other: str) -> None:
+        """Take over a connected socket; `other` names the other end in errors."""
+        sock.settimeout(None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in KEEPALIVE.keys() & vars(socket).keys():
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), KEEPALIVE[name])
+        self.sock = sock
+        self._other = other
         self._sending = threading.Lock()
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                self._sock = socket.create_connection((host, int(port)), CONNECT_SECONDS)
-                break
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    print(f"Waiting for {address}, where nobody answers: {error}.", flush=True)
-                    deadline = math.inf
-            time.sleep(RETRY_SECONDS)
-        self._sock.settimeout(None)
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        options = portal.client_socket.Options
-        portal.utils.set_keepalive(
-            self._sock, options.keepalive_after, options.keepalive_every, options.keepalive_fails
-        )
-        with self._as_connection_error():
-            self._sock.sendall(options.handshake.encode())
+        self._expect(HEADER.size, header=True)
 
     def send(self, value: Any) -> None:
-        """Send a value; see `pack`.
+        """Send a value, of which `encoding.pack` says what it may be.
 
         Raises:
           ConnectionError: If the connection is lost.
+          ValueError: If the message has more than 4 GiB.
         """
-        buffer = portal.buffers.SendBuffer(pack(value))
-        with self._sending, self._as_connection_error():
-            while not buffer.done():
-                buffer.send(self._sock)
+        parts = pack(value)
+        size = sum(map(len, parts))
+        if size > MAX_BYTES:
+            raise ValueError(f"Got a message of {size:,} bytes, expected at most {MAX_BYTES:,}.")
+        message = b"".join([HEADER.pack(MARK, size), *parts])
+        try:
+            with self._sending:
+                self.sock.sendall(message)
+        except OSError as error:
+            raise self._lost(error) from error
 
-    def receive(self) -> Any:
-        """Wait for the next value; its arrays may be written to.
+    def receive(self, wait: bool = True) -> Any:
+        """Return the next value; its arrays may be written to.
 
         Raises:
           ConnectionError: If the connection is lost, or closed by another thread.
+          BlockingIOError: If it has not come as a whole and is not to be waited for.
+          Exception: If the other end has sent something else.
         """
-        buffer = portal.buffers.RecvBuffer(portal.client_socket.Options.max_msg_size)
-        with self._as_connection_error():
-            while not buffer.done():
-                buffer.recv(self._sock)
-        return unpack(buffer.result())
+        try:
+            if self._in_header:
+                self._fill(wait)
+                mark, size = HEADER.unpack(self._buffer)
+                if mark != MARK or not 0 < size <= MAX_BYTES:
+                    raise ValueError(f"Got {bytes(self._buffer)!r}, expected {MARK!r} and a size.")
+                self._expect(size, header=False)
+            self._fill(wait)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._lost(error) from error
+        message = self._buffer
+        self._expect(HEADER.size, header=True)
+        return unpack(message)
 
     def close(self) -> None:
         """Close it; threads that wait in `send` or `receive` get an error."""
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+            self.sock.shutdown(socket.SHUT_RDWR)
         with self._sending:
-            self._sock.close()
+            self.sock.close()
 
-    @contextlib.contextmanager
-    def _as_connection_error(self) -> Iterator[None]:
+    def _expect(self, size: int, header: bool) -> None:
+        self._buffer, self._filled, self._in_header = np.empty(size, np.uint8).data, 0, header
+
+    def _fill(self, wait: bool) -> None:
+        """Fill the buffer, going on where an earlier call found nothing more."""
+        flags = socket.MSG_WAITALL if wait else socket.MSG_DONTWAIT
+        while self._filled < len(self._buffer):
+            count = self.sock.recv_into(self._buffer[self._filled :], 0, flags)
+            if not count:
+                raise ConnectionResetError("it was closed")
+            self._filled += count
+
+    def _lost(self, error: OSError) -> ConnectionError:
+        name = type(error).__name__
+        return ConnectionError(f"Lost the connection to {self._other}: {name}: {error}")
+
+
+def connect(address: str, ipv6: bool = False, patience: float = PATIENCE) -> Connection:
+    """Connect to a server, waiting for it to come up.
+
+    Args:
+      address: `host:port`; a host of `0.0.0.0` or `::` means this machine.
+      ipv6: Whether to use IPv6.
+      patience: Seconds after which it prints that it still waits.
+    """
+    host, _, port = address.rpartition(":")
+    if host in ("localhost", "0.0.0.0", "::"):
+        host = "::1" if ipv6 else "127.0.0.1"
+    deadline = time.monotonic() + patience
+    while True:
         try:
-            yield
+            sock = socket.create_connection((host, int(port)), CONNECT_SECONDS)
+            return Connection(sock, address)
         except OSError as error:
-            message = f"Lost the connection to {self._address}: {type(error).__name__}: {error}"
-            raise ConnectionError(message) from error
+            if time.monotonic() > deadline:
+                print(f"Waiting for {address}, where nobody answers: {error}.", flush=True)
+                deadline = math.inf
+        time.sleep(RETRY_SECONDS)
 
 
 class Server:
-    """Receives values from clients and answers them."""
+    """Receives values from clients; the thread that does so reads for all of them.
+
+    Attributes:
+      clients: The ends of the connections, as of when the server last received.
+    """
 
     def __init__(self, address: str, ipv6: bool = False) -> None:
         """Begin to listen.
@@ -170,61 +152,67 @@ class Server:
         host, _, port = address.rpartition(":")
         if host == "localhost":
             host = "::1" if ipv6 else "127.0.0.1"
-        self._socket = _ServerSocket(int(port), host=host, ipv6=ipv6)
+        family = socket.AF_INET6 if ipv6 else socket.AF_INET
+        self._listener = socket.create_server((host, int(port)), family=family, backlog=1024)
+        self._listener.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self.clients: set[Connection] = set()
+        self._arrived: deque[tuple[Connection, Any]] = deque()
+        self._receiving = threading.Lock()
+        self._closed = False
 
-    @property
-    def clients(self) -> int:
-        """Number of clients that are connected."""
-        return len(self._socket.connections)
-
-    def receive(self, timeout: float = 0.2) -> tuple[Peer, Any]:
-        """Wait for a value; return it after the client that has sent it.
+    def receive(self, timeout: float = 0.2) -> tuple[Connection, Any]:
+        """Wait for a value; return it after the connection that answers its sender.
 
         Raises:
           TimeoutError: If there is none within that many seconds.
+          ConnectionError: If the server is closed.
         """
-        peer, message = self._socket.recv(timeout)
-        return peer, unpack(message)
-
-    def send(self, peer: Peer, value: Any) -> None:
-        """Send a value to a client; see `pack`. Several threads may do so.
-
-        Raises:
-          ConnectionError: If the client is gone.
-        """
-        message = pack(value)
-        if peer not in self._socket.conns:
-            raise ConnectionError("The client is gone.")
-        self._socket.send(peer, message)
+        deadline = time.monotonic() + timeout
+        with self._receiving:
+            while not self._arrived:
+                if self._closed:
+                    raise ConnectionError("The server is closed.")
+                events = self._selector.select(max(0.0, deadline - time.monotonic()))
+                if not events:
+                    raise TimeoutError
+                for key, _ in events:
+                    self._read(key.data) if key.data else self._accept()
+            return self._arrived.popleft()
 
     def close(self) -> None:
-        """Close all connections."""
-        self._socket.close(CLOSE_SECONDS)
+        """Close all connections; a thread that waits in `receive` gets an error."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # Wakes the thread.
+        with self._receiving:
+            for client in tuple(self.clients):
+                self._drop(client)
+            self._selector.close()
+            self._listener.close()
 
+    def _accept(self) -> None:
+        try:
+            sock, address = self._listener.accept()
+            client = Connection(sock, f"{address[0]}:{address[1]}")
+        except OSError:  # It is gone again, or this process may open no more files.
+            time.sleep(RETRY_SECONDS)
+            return
+        self.clients.add(client)
+        self._selector.register(sock, selectors.EVENT_READ, client)
 
-class _ServerSocket(portal.ServerSocket):
-    """Works around faults of portal 3.8; pyproject.toml admits no other version for that."""
+    def _read(self, client: Connection) -> None:
+        try:
+            self._arrived.append((client, client.receive(wait=False)))
+        except BlockingIOError:
+            pass
+        except Exception as error:
+            if not isinstance(error, OSError):  # What strangers send is no matter of the others.
+                print(f"Closed a connection that sent no message: {error!r}.", flush=True)
+            self._drop(client)
 
-    def __init__(self, port: int, host: str, ipv6: bool) -> None:
-        super().__init__(port, host=host, ipv6=ipv6, **_OPTIONS)
-        # Connections that are accepted inherit this.
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, addr: Peer, *data: bytes) -> None:
-        super().send(addr, *data)
-        # Its thread sleeps between the parts of a message that is too large to be sent at once.
-        connection = self.conns.get(addr)
-        while sum(map(len, data)) > LARGE and connection and connection.sendbufs:
-            time.sleep(0.0005)
-            os.write(self.set_signal, b"\0")
-
-    def _numsending(self) -> int:
-        # Called by several threads, one of which adds and removes connections.
-        return sum(len(connection.sendbufs) for connection in tuple(self.conns.values()))
-
-    def _handshake(self, conn: Any) -> None:
-        received = len(conn.handshake)
-        super()._handshake(conn)
-        # A client that leaves before it has said anything makes its thread spin.
-        if len(conn.handshake) == received and conn.addr in self.conns:
-            self._disconnect(conn, ConnectionResetError())
+    def _drop(self, client: Connection) -> None:
+        self.clients.remove(client)
+        self._selector.unregister(client.sock)
+        client.close()

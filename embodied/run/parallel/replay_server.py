@@ -8,33 +8,34 @@ import numpy as np
 
 from embodied.core.replay.limiters import SamplesPerInsert
 from embodied.core.replay.replay import Replay
+from embodied.run.options import RunOptions
 from embodied.run.parallel import rpc
 
 WAIT_SECONDS = 0.5
 IN_FLIGHT = 2
 
 
-def serve_replay(make_replay: Callable[[], Replay], args: Any, address: str) -> None:
+def serve_replay(make_replay: Callable[[], Replay], options: RunOptions, address: str) -> None:
     """Serve a replay until the process is ended; steps and batches wait for each other.
 
-    The trained steps per inserted step are held at `args.train_ratio`. Neither side may be ahead by
+    The trained steps per inserted step are held at `options.train_ratio`. Neither side may be ahead by
     more than two batches, or what one insert of all environments pays for. What was stored before
     the start of the process does not count, so that waiting is not paid back.
 
     Args:
       make_replay: Makes the replay.
-      args: Options of the run.
+      options: Options of the run.
       address: Where to listen.
 
     Raises:
       Exception: What a call has raised.
     """
     replay = make_replay()
-    needed = args.batch_size * args.batch_length
+    needed = options.batch_size * options.batch_length
     limiter = SamplesPerInsert(
-        args.train_ratio,
-        tolerance=2 * max(needed, args.train_ratio * args.envs),
-        minsize=needed + (replay.length - 1) * args.envs,
+        options.train_ratio,
+        tolerance=2 * max(needed, options.train_ratio * options.envs),
+        minsize=needed + (replay.length - 1) * options.envs,
         message_seconds=60,
     )
     offered = _Offered(replay, limiter, needed)
@@ -48,7 +49,7 @@ def serve_replay(make_replay: Callable[[], Replay], args: Any, address: str) -> 
     }
     offers: rpc.Offers = {name: (function, 1) for name, function in functions.items()}
     offers = {**offers, "sample": (offered.sample, 2)}
-    rpc.serve(address, args.ipv6, offers)
+    rpc.serve(address, options.ipv6, offers)
 
 
 class _Offered:

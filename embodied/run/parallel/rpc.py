@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NoReturn
 
-from embodied.run.parallel.messages import Connection, Peer, Server
+from embodied.run.parallel.messages import Connection, Server, connect
 
 #: Functions by name, each with how many calls of it may run at once.
 Offers = Mapping[str, tuple[Callable[..., Any], int]]
@@ -34,20 +34,20 @@ def serve(address: str, ipv6: bool, offers: Offers) -> NoReturn:
     pools = {name: ThreadPoolExecutor(workers) for name, (_, workers) in offers.items()}
     errors: list[Exception] = []
 
-    def answer(peer: Peer, number: int, name: str, args: list[Any]) -> None:
+    def answer(client: Connection, number: int, name: str, args: list[Any]) -> None:
         try:
             result = offers[name][0](*args)
             with contextlib.suppress(ConnectionError):  # Nobody may be left to tell.
-                server.send(peer, [number, True, result])
+                client.send([number, True, result])
         except Exception as error:
             with contextlib.suppress(ConnectionError):
-                server.send(peer, [number, False, traceback.format_exc()])
+                client.send([number, False, traceback.format_exc()])
             errors.append(error)
 
     while not errors:
         with contextlib.suppress(TimeoutError):
-            peer, (number, name, args) = server.receive()
-            pools[name].submit(answer, peer, number, name, args)
+            client, (number, name, args) = server.receive()
+            pools[name].submit(answer, client, number, name, args)
     raise errors[0]
 
 
@@ -62,7 +62,7 @@ class RpcClient:
           ipv6: Whether to use IPv6.
         """
         self._address = address
-        self._connection = Connection(address, ipv6)
+        self._connection = connect(address, ipv6)
         self._numbers = itertools.count()
         self._futures: dict[int, Future[Any]] = {}
         self._reader = threading.Thread(target=self._read, name="rpc", daemon=True)
