@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from embodied.run.parallel.encoding import pack, unpack
-from embodied.run.parallel.messages import MAX_BYTES, Server, connect
+from embodied.run.parallel.messages import HEADER, MARK, MAX_BYTES, Server, connect
 from embodied.run.parallel.rpc import RemoteError, RpcClient, serve
 from embodied.run.parallel.scripts import resolve
 from embodied.run.replicas import Replicas
@@ -86,10 +86,11 @@ def test_values_come_back_as_they_were_sent(address, echo):
     # More than the system takes at once, several on their way, and of many arrays.
     values = [np.full(2**23, index, np.uint8) for index in range(3)]
     values.append([np.full(3, index) for index in range(3000)])
-    for value in values:
-        connection.send(value)
+    sender = threading.Thread(target=lambda: [connection.send(value) for value in values])
+    sender.start()
     for value in values:
         np.testing.assert_array_equal(connection.receive(), value)
+    sender.join(20)
     connection.close()
     for use in (connection.receive, lambda: connection.send(1)):
         with pytest.raises(ConnectionError, match="Lost the connection"):
@@ -103,24 +104,69 @@ def test_only_plain_values_are_sent():
         unpack(memoryview(b"".join(pack(np.zeros(1, np.int64))).replace(b"<i8", b"|O8")))
 
 
-def test_strangers_and_lost_connections(address, echo):
+def test_strangers_and_lost_connections(address, echo, capsys):
     host, port = address.split(":")
-    stranger = socket.create_connection((host, int(port)))
-    wait_until(lambda: echo.clients == 1)
-    stranger.close()
-    wait_until(lambda: echo.clients == 0)
-    with socket.create_connection((host, int(port))) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        with contextlib.suppress(ConnectionResetError):
-            assert not stranger.recv(1)
+    silent = socket.create_connection((host, int(port)))
+    wait_until(lambda: len(echo.clients) == 1)
+    text = b"".join(pack(1))
+    for garbage in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        HEADER.pack(MARK, 0),
+        HEADER.pack(MARK, MAX_BYTES + 1),
+        HEADER.pack(MARK, len(text)) + text[::-1],
+        HEADER.pack(MARK, 3) + b"abc",
+    ):
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(garbage)
+            with contextlib.suppress(ConnectionResetError):
+                assert not stranger.recv(1)
+        assert "Closed a connection that sent no message" in capsys.readouterr().out
     connection = connect(address)
     connection.send(1)
     assert connection.receive() == 1
-    assert echo.clients == 1
+    assert len(echo.clients) == 2
+    # Nobody takes time while all are silent.
+    before = time.process_time()
+    time.sleep(1)
+    assert time.process_time() - before < 0.2
+    silent.close()
     connection.close()
-    wait_until(lambda: echo.clients == 0)
-    with pytest.raises(ConnectionError, match="The client is gone"):
-        echo.send(("127.0.0.1", 1), 1)
+    wait_until(lambda: not echo.clients)
+
+
+def test_an_answer_to_a_client_that_is_gone_and_the_end_of_a_server(address):
+    server = Server(address)
+    connection = connect(address)
+    connection.send(1)
+    client, value = server.receive()
+    assert value == 1
+    connection.close()
+    with pytest.raises(TimeoutError):
+        server.receive(0.1)
+    with pytest.raises(ConnectionError, match="Lost the connection to 127.0.0.1:"):
+        client.send(1)
+    # It ends while one thread waits for a client to read, and another one for anything.
+    idle, failed = connect(address), []
+    idle.send(1)
+    client, _ = server.receive()
+
+    def fail(function, *args):
+        with pytest.raises(ConnectionError) as info:
+            function(*args)
+        failed.append(str(info.value))
+
+    threads = [
+        threading.Thread(target=fail, args=(client.send, np.zeros(2**26, np.uint8))),
+        threading.Thread(target=fail, args=(server.receive, 20)),
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    server.close()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(text[:20] for text in failed) == ["Lost the connection ", "The server is closed"]
+    idle.close()
 
 
 def test_clients_wait_for_a_server_and_notice_its_end(address, capsys):

@@ -128,12 +128,14 @@ class RemoteEpisodes:
 
     def stats(self) -> dict[str, np.ndarray]:
         """Return the statistics of the episodes that ended since the last call."""
-        return self._logger.ask("stats")
+        stats: dict[str, np.ndarray] = self._logger.ask("stats")
+        return stats
 
     @property
     def finished(self) -> int:
         """Number of episodes that have ended."""
-        return self._logger.ask("finished")
+        finished: int = self._logger.ask("finished")
+        return finished
 
     def save(self) -> dict[str, Any]:
         """Return the state of an `EpisodeLogger` without episodes."""

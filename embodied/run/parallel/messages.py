@@ -45,6 +45,8 @@ class Connection:
     def send(self, value: Any) -> None:
         """Send a value, of which `encoding.pack` says what it may be.
 
+        It may have to wait until the other end receives.
+
         Raises:
           ConnectionError: If the connection is lost.
           ValueError: If the message has more than 4 GiB.

@@ -137,7 +137,7 @@ class RemoteReplay:
           ConnectionError: If the connection is lost.
         """
         while True:
-            result = self._calls("sample", batch, mode)
+            result: dict[str, np.ndarray] | None = self._calls("sample", batch, mode)
             if result is not None:
                 return result
             if self._over:
@@ -149,7 +149,8 @@ class RemoteReplay:
 
     def stats(self) -> dict[str, float]:
         """Return the metrics of the replay."""
-        return self._calls("stats")
+        stats: dict[str, float] = self._calls("stats")
+        return stats
 
     def take(self) -> tuple[Any, Callable[[], None]]:
         """Write chunks on the server; return the rest of the state, and nothing more to do."""

@@ -44,10 +44,11 @@ def serve(address: str, ipv6: bool, offers: Offers) -> NoReturn:
                 client.send([number, False, traceback.format_exc()])
             errors.append(error)
 
-    while not errors:
-        with contextlib.suppress(TimeoutError):
-            client, (number, name, args) = server.receive()
-            pools[name].submit(answer, client, number, name, args)
+    with contextlib.closing(server):
+        while not errors:
+            with contextlib.suppress(TimeoutError):
+                client, (number, name, args) = server.receive()
+                pools[name].submit(answer, client, number, name, args)
     raise errors[0]
 
 
