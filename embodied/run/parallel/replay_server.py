@@ -18,9 +18,9 @@ IN_FLIGHT = 2
 def serve_replay(make_replay: Callable[[], Replay], options: RunOptions, address: str) -> None:
     """Serve a replay until the process is ended; steps and batches wait for each other.
 
-    The trained steps per inserted step are held at `options.train_ratio`. Neither side may be ahead by
-    more than two batches, or what one insert of all environments pays for. What was stored before
-    the start of the process does not count, so that waiting is not paid back.
+    The trained steps per inserted step are held at `options.train_ratio`. Neither side may be ahead
+    by more than two batches, or what one insert of all environments pays for. What was stored
+    before the start of the process does not count, so that waiting is not paid back.
 
     Args:
       make_replay: Makes the replay.

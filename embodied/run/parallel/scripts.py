@@ -25,8 +25,8 @@ def parallel(
 ) -> None:
     """Train with agent, replay, logger and each environment in a process of its own.
 
-    With `options.remote_envs` or `options.remote_replay`, those are started elsewhere, by `parallel_envs`
-    or `parallel_replay`. Arguments are those of `train`.
+    With `options.remote_envs` or `options.remote_replay`, those are started elsewhere, by
+    `parallel_envs` or `parallel_replay`. Arguments are those of `train`.
 
     Raises:
       PartFailedError: If a part fails; all others are ended.
