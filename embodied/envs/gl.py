@@ -33,6 +33,8 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 PROBE_SECONDS = 60
+#: The backend with which this process has imported dm_control last, if it has.
+_imported_with: list[str] = []
 
 
 def choose_backend(pictures: bool, environ: Mapping[str, str] = os.environ) -> str:
@@ -95,8 +97,8 @@ def backend_works(backend: str, libraries: tuple[str, ...]) -> bool:
 def load_dm_control(pictures: bool) -> str:
     """Import dm_control's suite with the right backend.
 
-    A process that imported dm_control without rendering can still be upgraded when it later makes
-    an environment with pictures.
+    A process that imported dm_control without rendering imports it anew when it later makes an
+    environment with pictures.
 
     Args:
       pictures: Whether anything will be rendered.
@@ -112,11 +114,13 @@ def load_dm_control(pictures: bool) -> str:
         raise unavailable()
     try:
         with _environment({VARIABLE: backend}):
-            loaded = sys.modules.get("dm_control._render")
-            if loaded is None:
-                importlib.import_module("dm_control.suite")
-            elif pictures and backend != loaded.BACKEND:
-                importlib.reload(loaded)
+            if pictures and _imported_with != [backend]:
+                # Environments that are there already keep the modules that they have.
+                for name in [x for x in sys.modules if x.partition(".")[0] == "dm_control"]:
+                    del sys.modules[name]
+            importlib.import_module("dm_control.suite")
+            if pictures or not _imported_with:
+                _imported_with[:] = [backend]
     except (ImportError, AttributeError, RuntimeError) as error:
         if backend == DISABLED:
             raise
