@@ -2,8 +2,8 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
+from embodied.run.options import RunOptions
 from embodied.run.parallel.messages import Connection, Server, connect
 
 Decide = Callable[[], bool]
@@ -113,12 +113,12 @@ class Replicas:
                     self._followers.append(follower)
 
 
-def join(args: Any) -> Replicas:
+def join(options: RunOptions) -> Replicas:
     """Connect the processes that the options of a run name."""
-    if args.replicas <= 1:
+    if options.replicas <= 1:
         return Replicas()
-    host, _, port = args.coordinator_address.rpartition(":")
-    host, port = args.clock_addr or host, args.clock_port or str(int(port) + 1)
-    if args.replica == 0 and host not in ("localhost", "127.0.0.1", "::1"):
-        host = "::" if args.ipv6 else "0.0.0.0"
-    return Replicas(args.replica, args.replicas, f"{host}:{port}", args.ipv6)
+    host, _, port = options.coordinator_address.rpartition(":")
+    host, port = options.clock_addr or host, options.clock_port or str(int(port) + 1)
+    if options.replica == 0 and host not in ("localhost", "127.0.0.1", "::1"):
+        host = "::" if options.ipv6 else "0.0.0.0"
+    return Replicas(options.replica, options.replicas, f"{host}:{port}", options.ipv6)

@@ -99,7 +99,7 @@ def learn_from_others(run: Run, server: PolicyServer) -> None:
 
 
 class _Inbox:
-    """Takes in the steps that threads of the policy server collect: counts, stores and logs them."""
+    """Takes in the steps that the policy server collects: counts, stores and logs them."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

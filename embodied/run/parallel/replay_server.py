@@ -31,7 +31,7 @@ def serve_replay(make_replay: Callable[[], Replay], options: RunOptions, address
       Exception: What a call has raised.
     """
     replay = make_replay()
-    needed = options.batch_size * options.batch_length
+    needed = options.batch_steps
     limiter = SamplesPerInsert(
         options.train_ratio,
         tolerance=2 * max(needed, options.train_ratio * options.envs),
