@@ -119,6 +119,10 @@ class RemoteReplay:
         """Number of items at the last insert."""
         return self._items
 
+    def add(self, transition: Mapping[str, Any], worker: int) -> None:
+        """Store a step of one worker; see `add_rows`."""
+        self.add_rows({key: np.asarray(value)[None] for key, value in transition.items()}, [worker])
+
     def add_rows(self, columns: Mapping[str, np.ndarray], workers: Sequence[int]) -> None:
         """Store a step of several workers; waits while two such calls are under way.
 
