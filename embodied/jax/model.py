@@ -29,7 +29,8 @@ class Model(ABC):
     `train` uses them for the first time. The functions are traced and compiled: they work on JAX
     arrays, have no other state than their modules, draw random numbers with `nj.seed`, and return
     the same structure, shapes and dtypes of the carry as they get. Carries are trees of arrays
-    whose first dimension is the batch; a call consumes the one that it is given.
+    whose first dimension is the batch; a call consumes the one that it is given. The optimizer
+    should be called `opt`: its state is left out where the model only acts.
 
     Shapes: N environments, B rows, T steps: `replay_context` stored ones, then `batch_length` to
     learn from, or `report_length` in reports.
@@ -91,8 +92,8 @@ class Model(ABC):
             step is the one that followed its observation.
 
         Returns:
-          The next carry, outputs and metrics. Outputs may have ``replay``: arrays [B, ...] by key,
-          `stepid` [B, L, 20] among them, that take the place of what is stored for these steps.
+          The next carry, outputs and metrics. Outputs may have ``replay``, for `Replay.update`:
+          `stepid` of the steps that were learned from, and new values of what is stored with them.
           Metrics are scalars; those named ``loss/...``, ``.../loss`` or ``.../grad_norm`` have to
           be finite, see `Guard`.
         """

@@ -148,7 +148,7 @@ def test_mlp_options():
 
 @pytest.mark.parametrize("kernel, pad", [(1, "same"), (4, "same"), (5, "same"), (3, "valid")])
 def test_transposed_convolution_repeats_and_zeroes(kernel, pad):
-    # Design section 5: repeat, keep the indices i with (i - 1) % 2 == 0, convolve with stride 1.
+    # Repeat, keep the indices i with (i - 1) % 2 == 0, convolve with stride 1.
     x = normal(1, 3, 5, 2)
     repeated = np.asarray(x).repeat(2, 1).repeat(2, 2)
     rows, cols = (np.arange(n) % 2 == 1 for n in repeated.shape[1:3])

@@ -3,7 +3,6 @@
 import json
 import math
 
-import jax
 import numpy as np
 import pytest
 from oracle_helpers import ORACLE
@@ -12,7 +11,7 @@ from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
-from embodied.jax import nj
+from embodied.jax.params import creation_for_training
 
 RECORDED = json.loads((ORACLE / "param_shapes.json").read_text())
 FLAGS = {k: Space(bool) for k in ("is_first", "is_last", "is_terminal")}
@@ -38,12 +37,10 @@ def shapes(task, size):
     presets = Presets.load()
     config = presets.defaults.update(presets.changes(size))
     obs, act = TASKS[task]
-    options = Config({**config.agent, "replay_context": config.replay_context})
+    sizes = {"batch_size": 2, "batch_length": 3, "replay_context": config.replay_context}
+    options = Config({**config.agent, **sizes})
     model = Dreamer({**obs, **COMMON}, act, options)
-    spaces = {**model.obs_space, **model.act_space, **model.ext_space}
-    data = {k: jax.ShapeDtypeStruct((2, 4, *s.shape), s.dtype) for k, s in spaces.items()}
-    create = nj.init(lambda data: model.train(model.init_train(2), data))
-    state = jax.eval_shape(lambda data: create({}, data, seed=0), data)
+    state = creation_for_training(model, model.obs_space, act, options).shapes
     trained = tuple(f"{module.path}/" for module in model.opt.modules)
     found = {k: list(v.shape) for k, v in state.items() if not k.startswith("opt/state/")}
     return found, trained
