@@ -1,7 +1,9 @@
 # make train    install what is missing and train; options go into ARGS="--run.steps 3000"
-# make test     install what is missing and run the tests; ARGS go to pytest
+# make test     install what is missing and run unit and integration tests (5 minutes on 2 cores)
+# make test-all the same and everything slow: training, all recordings, kills (15 minutes)
+#               ARGS of both go to pytest
 # make test-logs  install the logging packages as well and test the log outputs against them
-# make lint     check style;  make types: check types;  make check: lint, types and test
+# make lint     check style;  make types: check types;  make check: lint, types and test-all
 # make bench    run the benchmarks and compare them with the public implementation (ten minutes)
 # make clean    remove the virtual environment and caches
 #
@@ -16,7 +18,7 @@ PROBE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.12 python3.11 python3 python3.13 python3.14 python; do \
 	$$name -c '$(PROBE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
 
-.PHONY: train test test-logs lint types check bench clean
+.PHONY: train test test-all test-logs lint types check bench clean
 .DEFAULT_GOAL := help
 .PHONY: help
 help:
@@ -28,6 +30,9 @@ train: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m 'not gpu and not logs' --numprocesses auto --dist worksteal $(ARGS)
+
 test-logs: $(VENV)/.installed-dev $(VENV)/.installed-logs
 	$(BIN)/python -m pytest -m logs $(ARGS)
 
@@ -38,7 +43,7 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test-all
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run_all.py $(ARGS)

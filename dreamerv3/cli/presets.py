@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.resources
 import pathlib
 import re
@@ -32,8 +33,9 @@ class Presets:
     comments: Mapping[str, str]
 
     @classmethod
+    @functools.cache
     def load(cls) -> Presets:
-        """Read the configs.yaml of the installed package or of the checkout."""
+        """Read the configs.yaml of the installed package or of the checkout, once per process."""
         text = find().read_text(encoding="utf-8")
         blocks = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
         commented = ruamel.yaml.YAML(typ="rt", pure=True).load(text)

@@ -58,6 +58,7 @@ def make(directory, state=None):
     return checkpoint, holder
 
 
+@pytest.mark.slow
 def test_kill_at_any_moment_loses_nothing_that_was_complete(tmp_path):
     rng = np.random.default_rng(0)
     reached = 0

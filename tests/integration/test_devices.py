@@ -33,11 +33,12 @@ def result(process):
     return json.loads(output.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layouts",
     [
         pytest.param(("four", "sharded"), id="four"),
-        pytest.param(("two", "mixed"), marks=pytest.mark.slow, id="mixed"),
+        pytest.param(("two", "mixed"), id="mixed"),
     ],
 )
 def test_layouts_give_the_same_losses_and_share_checkpoints(tmp_path, layouts):

@@ -32,7 +32,7 @@ def same(left, right):
     return jax.tree.all(jax.tree.map(lambda x, y: np.array_equal(x, y), left, right))
 
 
-@pytest.fixture(scope="module", params=["stop", "skip"])
+@pytest.fixture(scope="module", params=[pytest.param("stop", marks=pytest.mark.slow), "skip"])
 def agent(request):
     flags = [*OPTIONS, "--run.nonfinite", request.param]
     return factories.make_agent(command_line.resolve(flags))

@@ -1,5 +1,6 @@
 """Whole parallel runs without JAX: ends, ratio, resuming, signals, and the loss of each part."""
 
+import functools
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from script_runs import command, environment, last_metrics, latest_step, lines, 
 
 from embodied.run.parallel.scripts import resolve
 
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 OPTIONS = {"script": "parallel", "deterministic": False}
 
 
@@ -74,7 +76,9 @@ def test_failing_environment_ends_the_run_with_its_traceback(tmp_path):
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 
-@pytest.mark.parametrize("victim", ["replay", "logger", "agent", "env1", "supervisor"])
+@pytest.mark.parametrize(
+    "victim", ["agent", "env1", *map(slow, ["replay", "logger", "supervisor"])]
+)
 def test_killed_part_ends_or_heals_the_run(tmp_path, victim):
     options = {"steps": 10**6, "log_every": 0.3, **OPTIONS}
     with started(tmp_path, r"\| [1-9]\d* updates", **options) as process:

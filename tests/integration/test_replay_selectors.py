@@ -1,6 +1,5 @@
 """Training on the dummy task with every way to draw from the replay."""
 
-import functools
 import json
 import os
 import pathlib
@@ -15,11 +14,9 @@ from embodied.core.checkpoint import Checkpoint
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-slow = functools.partial(pytest.param, marks=pytest.mark.slow)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "uniform, priority, recency", [slow(1, 0, 0), slow(0, 1, 0), slow(0, 0, 1), (0.4, 0.3, 0.3)]
+    "uniform, priority, recency", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.4, 0.3, 0.3)]
 )
 def test_dummy_run_trains(tmp_path, uniform, priority, recency):
     fracs = {"uniform": uniform, "priority": priority, "recency": recency}

@@ -43,7 +43,7 @@ def losses_and_scores(folder, seed, parallel):
     ]
 
 
-@pytest.mark.parametrize("parallel", ["false", "true"])
+@pytest.mark.parametrize("parallel", ["false", pytest.param("true", marks=pytest.mark.slow)])
 def test_same_seed_same_losses_and_scores(parallel, tmp_path):
     first = losses_and_scores(tmp_path / "first", 0, "false")
     second = losses_and_scores(tmp_path / "second", 0, parallel)
@@ -51,6 +51,7 @@ def test_same_seed_same_losses_and_scores(parallel, tmp_path):
     assert first == second
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_run(tmp_path):
     first = losses_and_scores(tmp_path / "first", 0, "false")
     second = losses_and_scores(tmp_path / "second", 1, "false")

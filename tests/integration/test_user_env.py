@@ -53,6 +53,7 @@ def test_check_command(folder):
     )
 
 
+@pytest.mark.slow
 def test_training_with_cameras_of_several_sizes_and_actions_of_every_kind(folder):
     logdir = folder / "run"
     # One stage of convolutions, as the pictures are small, and as it compiles faster.

@@ -11,6 +11,8 @@ import pytest
 
 from embodied.envs.toy import Toy
 
+pytestmark = pytest.mark.slow
+
 MAIN = pathlib.Path(__file__).parents[2] / "dreamerv3" / "main.py"
 OPTIONS = """
     --replay.size 1e5 --run.envs 4 --run.parallel false --run.train_ratio 256

@@ -17,8 +17,7 @@ platform.release_free_memory()
 
 @jax.jit
 def scan(x):
-    step = lambda x, _: (jax.numpy.sin(x), x)
-    return jax.lax.scan(step, x, None, length=40)[1][::-1].cumsum(0).sum()
+    return jax.lax.scan(lambda x, _: (x + 1, x), x, None, length=40)[1].sum()
 
 x = jax.numpy.ones(1_000_000)
 for _ in range(4):

@@ -46,7 +46,13 @@ def shapes(task, size):
     return found, trained
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.endswith("/size1m") else pytest.mark.slow)
+        for name in RECORDED
+    ],
+)
 def test_parameters_are_those_of_the_public_code(name):
     task, size = name.split("/")
     (ours, trained), recorded = shapes(task, size), RECORDED[name]

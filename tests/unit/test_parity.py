@@ -7,7 +7,11 @@ import parity
 import pytest
 from oracle_helpers import ORACLE
 
-RECORDINGS = ["agent_vector_cont", "agent_vector_disc", "agent_mixed"]
+RECORDINGS = [
+    "agent_vector_disc",
+    pytest.param("agent_vector_cont", marks=pytest.mark.slow),
+    pytest.param("agent_mixed", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -19,6 +23,7 @@ def test_agent_matches_the_recording(name):
         assert worst.error <= parity.TOLERANCES[group], (group, worst)
 
 
+@pytest.mark.slow
 def test_command_reports_a_difference(tmp_path):
     import json
 

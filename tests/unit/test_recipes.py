@@ -154,6 +154,7 @@ def test_defaults_of_classes_are_those_of_the_configuration(kind):
             assert default in values, key
 
 
+@pytest.mark.slow
 def test_whole_paper_recipe_trains():
     presets = Presets.load()
     config = presets.defaults.update(presets.changes("paper_recipe"))

@@ -261,7 +261,7 @@ class ReplayMachine(RuleBasedStateMachine):
 
 TestReplay = ReplayMachine.TestCase
 TestReplay.settings = settings(
-    max_examples=40,
+    max_examples=15,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
