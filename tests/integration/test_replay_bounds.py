@@ -1,4 +1,4 @@
-"""Memory, disk and damaged folders at the size that users report (user reports 6 and 7)."""
+"""Memory and disk stay within what a full replay needs; a disk that is full."""
 
 import json
 import os
@@ -89,52 +89,6 @@ def add(replay, start, stop):
                 },
                 worker,
             )
-
-
-def draw_all(replay, batches=60):
-    found = set()
-    for _ in range(batches):
-        data = replay.sample(100)
-        assert (np.diff(data["count"], axis=1) == 1).all()
-        assert (data["worker"] == data["worker"][:, :1]).all()
-        np.testing.assert_array_equal(data["latent"][..., 7], data["count"])
-        found |= set(zip(data["worker"][:, 0].tolist(), data["count"][:, 0].tolist(), strict=True))
-    return found
-
-
-def test_damaged_folder_goes_on(tmp_path, caplog):
-    """One chunk cut in half, one of random bytes, one gone from the middle of a stream."""
-    replay = Replay(LENGTH, None, tmp_path, chunksize=CHUNK)
-    add(replay, 0, 1500)
-    state = replay.save()
-    whole = len(replay)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    by_worker = {}
-    for name in names:
-        with np.load(tmp_path / name) as file:
-            by_worker.setdefault(int(file["worker"][0]), []).append((file["count"][0], name))
-    chosen = [sorted(by_worker[worker])[2][1] for worker in range(3)]
-    data = (tmp_path / chosen[0]).read_bytes()
-    (tmp_path / chosen[0]).write_bytes(data[: len(data) // 2])
-    (tmp_path / chosen[1]).write_bytes(np.random.default_rng(0).bytes(len(data)))
-    (tmp_path / chosen[2]).unlink()
-    for given in (state, None):
-        caplog.clear()
-        other = Replay(LENGTH, None, tmp_path, chunksize=CHUNK)
-        other.load(given)
-        messages = [record.getMessage() for record in caplog.records]
-        assert len(messages) == 2
-        assert all(any(name in text for text in messages) for name in chosen[:2])
-        lost = 3 * (CHUNK + LENGTH - 1)
-        assert len(other) == whole - lost
-        for worker, count in draw_all(other):
-            assert worker == 3 or not 2 * CHUNK - LENGTH < count < 3 * CHUNK
-    add(other, 1500, 1600)
-    other.save()
-    third = Replay(LENGTH, None, tmp_path, chunksize=CHUNK)
-    third.load()
-    assert len(third) == len(other)
-    draw_all(third)
 
 
 @pytest.mark.skipif(shutil.which("mount") is None or os.geteuid() != 0, reason="needs a mount")

@@ -161,7 +161,7 @@ def test_online_queue_without_consumer_is_bounded():
     abandon=st.booleans(),
 )
 def test_alignment_on_a_counter(length, chunksize, episode, workers, abandon):
-    """The observation is a counter and echoes the last action (user report 11b)."""
+    """The observation is a counter and echoes the last action."""
     replay, total = Replay(length, chunksize=chunksize), 4 * length + 2 * episode
     for count in range(total):
         for worker in range(workers):
@@ -230,7 +230,7 @@ def test_stepids_name_chunk_and_index():
     assert len(chunks) == 3
 
 
-# What comes in through the door (user report 9).
+# What comes in through the door.
 
 
 @pytest.mark.parametrize(

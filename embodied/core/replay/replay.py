@@ -128,6 +128,7 @@ class Replay:
                 address = stream.base + stream.end - length
                 items.append(address)
                 self._selector.insert(address, length)
+                # Every `length`-th window of a stream: these do not overlap.
                 if self._use_online and (stream.skipped + stream.end - 1) % length == 0:
                     self._online.push(address)
                 if items.stop - items.first > self._limit:
