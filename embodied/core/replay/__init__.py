@@ -1,4 +1,4 @@
-"""Replay buffer: storage, selectors, limiters."""
+"""The replay: streams of steps, sampled as windows. Start with `replay.py`, then `window.py`."""
 
 from embodied.core.replay.folder import ReplaySaveError as ReplaySaveError
 from embodied.core.replay.limiters import Limiter as Limiter
