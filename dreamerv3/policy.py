@@ -112,7 +112,7 @@ class Policy:
           `continue` [N, H], the probability that the episode goes on.
 
         Raises:
-          NotImplementedError: If the agent is not one with the world model of this package.
+          NotImplementedError: If the model of the agent has no `imagine_actions`.
         """
         if self._predict is None:
             raise NotImplementedError(
@@ -125,7 +125,10 @@ class Policy:
 def _predictor(agent: Any) -> Callable[..., dict[str, np.ndarray]] | None:
     """Compile what imagines with the world model of an agent; None if it has none."""
     imagine = getattr(getattr(agent, "model", None), "imagine_actions", None)
-    return agent.function(imagine) if imagine else None
+    if imagine is None:
+        return None
+    compiled: Callable[..., dict[str, np.ndarray]] = agent.function(imagine)
+    return compiled
 
 
 def load_policy(path: str | os.PathLike[str], mode: str = "sample", **options: Any) -> Policy:

@@ -156,7 +156,8 @@ def make_agent(config: Config, policy_batch: int = 0) -> Agent:
     agent_class = agents.load(config.agent_class)
     options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
     if agent_class.acts_itself:
-        return agent_class.make(obs_space, act_space, options)
+        agent: Agent = agent_class.make(obs_space, act_space, options)
+        return agent
     from embodied.jax.jax_agent import JaxAgent
     from embodied.jax.platform import prepare_process
 
@@ -181,6 +182,7 @@ def make_acting_agent(
     """
     obs_space, act_space = spaces or make_spaces(config)
     agent_class, options = agents.load(config.agent_class), agent_config(config)
+    agent: Agent
     if agent_class.acts_itself:
         agent = agent_class.make(obs_space, act_space, options)
     else:
@@ -253,7 +255,7 @@ def make_replay(config: Config, folder: str, mode: str = "train") -> Replay:
 
 def data_seed(config: Config) -> int:
     """Seed of what this process draws from its own data."""
-    return config.seed + 7919 * config.replica
+    return int(config.seed) + 7919 * int(config.replica)
 
 
 def make_selector(config: Config) -> Selector:
