@@ -1,4 +1,4 @@
-"""Evaluating a saved agent by command and by library call (user report 4)."""
+"""Evaluating a saved agent by command and by library call."""
 
 import json
 import shutil

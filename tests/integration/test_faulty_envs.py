@@ -1,4 +1,4 @@
-"""Whole runs with environments that misbehave (user reports 5 and 9)."""
+"""Whole runs with environments that misbehave."""
 
 import json
 

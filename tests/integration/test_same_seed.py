@@ -1,4 +1,4 @@
-"""The same seed gives the same run (user report 15)."""
+"""The same seed gives the same run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whole runs of the train script: budget, resuming, signals, failures (user reports 1, 5, 12)."""
+"""Whole runs of the train script: budget, resuming, signals, failures."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Acting and training see the same history in the same way (user reports 11c, 11d and 11f)."""
+"""Acting and training see the same history in the same way."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Bad observations are rejected at the door, and nothing of them is stored (user report 9)."""
+"""Bad observations are rejected at the door, and nothing of them is stored."""
 
 import functools
 

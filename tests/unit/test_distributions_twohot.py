@@ -16,7 +16,7 @@ COUNTS = [255, 41, 8]
 
 
 def plain_loss(logits, target, bins):
-    """Algorithm D of the spec with one-hot tensors."""
+    """Two-hot encoding as a sum of one-hot tensors."""
     count = len(bins)
     below = np.clip((bins <= target[..., None]).sum(-1) - 1, 0, count - 1)
     above = np.clip(count - (bins > target[..., None]).sum(-1), 0, count - 1)

@@ -1,4 +1,4 @@
-"""Images of real life: sizes, channels, float bounds, several cameras (user report 14)."""
+"""Images of real life: sizes, channels, float bounds, several cameras."""
 
 import jax
 import numpy as np

@@ -55,7 +55,7 @@ def test_reading_does_not_update(name):
 
 
 def test_update_comes_before_the_values_are_read():
-    """Spec row 3.8: the batch contributes to the scale of the same step."""
+    """The batch contributes to the scale of the same step."""
     norm, state = create(impl="perc", rate=0.5, limit=1.0, debias=False)
     _, (offset, scale) = nj.pure(norm)(state, jnp.linspace(0, 100, 101), modify=True)
     np.testing.assert_allclose((offset, scale), (0.5 * 5, 0.5 * 90), rtol=1e-6)
