@@ -123,13 +123,13 @@ class Replay:
         with self._lock:
             length, items = self.length, self._items
             stream = self._streams.append(schema, packed, columns, worker)
-            if stream is not None and stream.end >= length:
+            if stream is not None and (end := stream.end) >= length:
                 # The window that ends with this step is a new item.
-                address = stream.base + stream.end - length
+                address = stream.base + end - length
                 items.append(address)
                 self._selector.insert(address, length)
                 # Every `length`-th window of a stream: these do not overlap.
-                if self._use_online and (stream.skipped + stream.end - 1) % length == 0:
+                if self._use_online and (stream.skipped + end - 1) % length == 0:
                     self._online.push(address)
                 if items.stop - items.first > self._limit:
                     self._evict()
