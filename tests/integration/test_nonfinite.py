@@ -32,12 +32,13 @@ def same(left, right):
     return jax.tree.all(jax.tree.map(lambda x, y: np.array_equal(x, y), left, right))
 
 
-@pytest.fixture(scope="module", params=[pytest.param("stop", marks=pytest.mark.slow), "skip"])
+@pytest.fixture(scope="module", params=["stop", "skip"])
 def agent(request):
     flags = [*OPTIONS, "--run.nonfinite", request.param]
     return factories.make_agent(command_line.resolve(flags))
 
 
+@pytest.mark.slow
 def test_only_bad_updates_are_taken_back(agent):
     if not agent._guard.skips:
         pytest.skip("stops")
@@ -68,6 +69,7 @@ def test_only_bad_updates_are_taken_back(agent):
         agent.train(carry, good[0])
 
 
+@pytest.mark.slow
 def test_stop_names_terms_and_update_and_saves_nothing(agent):
     if agent._guard.skips:
         pytest.skip("skips")

@@ -27,6 +27,7 @@ def batch(agent):
         stream.close()
 
 
+@pytest.mark.slow
 def test_an_error_in_the_report_stops_learning_soon(agent, monkeypatch):
     def fail(*args):
         raise ZeroDivisionError("the report is broken")

@@ -43,7 +43,8 @@ def losses_and_scores(folder, seed, parallel):
     ]
 
 
-@pytest.mark.parametrize("parallel", ["false", pytest.param("true", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["false", "true"])
 def test_same_seed_same_losses_and_scores(parallel, tmp_path):
     first = losses_and_scores(tmp_path / "first", 0, "false")
     second = losses_and_scores(tmp_path / "second", 0, parallel)

@@ -7,7 +7,7 @@ import pytest
 
 from dreamerv3.main import main
 
-OPTIONS = ["--configs", "debug", "--task", "toy_memory", "--run.envs", "2", "--batch_size", "4"]
+OPTIONS = ["--configs", "debug", "--task", "toy_memory", "--run.envs", "2"]
 OPTIONS += ["--logger.outputs", "jsonl", "--logger.filter", "none", "--run.parallel", "false"]
 
 
@@ -24,7 +24,7 @@ def test_collect_offline_and_train_eval(tmp_path, capsys):
     launch(tmp_path / "data", "collect", 200, "--random_agent", "True")
     source = ("--run.from_replay", str(tmp_path / "data"))
     launch(tmp_path / "learned", "offline", 60, *source)
-    assert f"Ended at step 60 (60 frames) with {60 * 8 // 40} updates" in capsys.readouterr().out
+    assert f"Ended at step 60 (60 frames) with {60 * 8 // 80} updates" in capsys.readouterr().out
     launch(tmp_path / "more", "train_eval", 100, "--run.eval_eps", "3")
     assert len(lines(tmp_path / "more" / "eval_scores.jsonl")) == 3
     assert "episode/score" in lines(tmp_path / "more" / "scores.jsonl")[0]
@@ -48,12 +48,12 @@ def last(metrics, key):
 @pytest.mark.slow
 def test_parallel(tmp_path, capfd):
     per_step = 8 / 40
-    metrics = launch(tmp_path, "parallel", 600)
+    metrics = launch(tmp_path, "parallel", 600, "--batch_size", "4")
     step, updates = ended(capfd.readouterr().out)
     # Learning begins when there is a batch of items, 40, each 11 steps long, of 2 environments.
     assert abs(updates / ((step - 60) * per_step) - 1) < 0.05
     assert 0 < last(metrics, "train/opt/updates") <= updates  # The mean since the line before.
-    metrics = launch(tmp_path, "parallel", 900)
+    metrics = launch(tmp_path, "parallel", 900, "--batch_size", "4")
     later, more = ended(capfd.readouterr().out)
     assert abs((more - updates) / ((later - step) * per_step) - 1) < 0.05
     assert updates < last(metrics, "train/opt/updates") <= more

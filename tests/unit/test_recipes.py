@@ -171,6 +171,7 @@ def test_whole_paper_recipe_trains():
     assert all(np.array_equal(params[k], v) for k, v in same.items())
 
 
+@pytest.mark.slow
 def test_priorities_are_the_losses_of_the_world_model():
     presets = Presets.load()
     config = presets.defaults.update(presets.changes("debug"))
