@@ -162,7 +162,7 @@ def recall(
         params, xs, rest = inputs
 
         def pull(xs: Any, cotangents: Any) -> Any:
-            return jax.vjp(lambda *args: run(*args, rest), params, xs)[1](cotangents)
+            return jax.vjp(lambda params, xs: run(params, xs, rest), params, xs)[1](cotangents)
 
         def step(sums: Any, slice_: Any) -> tuple[Any, Any]:
             grads, inputs = pull(*slice_)
