@@ -246,7 +246,9 @@ class Dreamer(Model):
 
     def total(self, losses: Arrays) -> jax.Array:
         """Sum of the means of all losses, scaled by ``loss_scales`` (paper Eq. 2)."""
-        return sum((x.mean() * self.scales[k] for k, x in losses.items()), jnp.float32(0))
+        parts = (x.mean() * self.scales[key] for key, x in losses.items())
+        total: jax.Array = sum(parts, jnp.float32(0))
+        return total
 
     def world_model_losses(self, feat: Arrays, obs: Arrays) -> tuple[Arrays, Arrays]:
         """World model losses [B, T] (paper Eq. 3), and metrics."""

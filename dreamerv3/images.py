@@ -56,8 +56,9 @@ def unit_range(space: Space, image: jax.Array) -> jax.Array:
 
 def nearest_size(length: int, stages: int) -> int:
     """Return the height or width closest to `length` that `stages` halvings can use."""
-    cells = min(max(round(length / 2**stages), SMALLEST_MAP), LARGEST_MAP)
-    return cells * 2**stages
+    size: int = 2**stages
+    cells = min(max(round(length / size), SMALLEST_MAP), LARGEST_MAP)
+    return cells * size
 
 
 def _of_size(images: Group, size: tuple[int, ...]) -> Group:

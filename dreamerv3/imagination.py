@@ -107,4 +107,5 @@ def evaluate(
     else:
         before, critic = heads(trajectories.x)
     pairs = zip(before, heads(trajectories.last)[0], strict=True)
-    return Predictions(*(jnp.concatenate([y, last[None]]).T for y, last in pairs), critic)
+    reward, cont, value, slow = (jnp.concatenate([y, last[None]]).T for y, last in pairs)
+    return Predictions(reward, cont, value, slow, critic)

@@ -58,8 +58,9 @@ def open_loop(
       previous: Action before each observation, [B, T, ...].
     """
     half = obs["is_first"].shape[1] // 2
-    past = jax.tree.map(lambda x: x[:, :half], (enc(obs), previous, obs["is_first"]))
-    state, observed = dyn.observe(state, *past, draw)
+    inputs = (enc(obs), previous, obs["is_first"])
+    tokens, actions, reset = jax.tree.map(lambda x: x[:, :half], inputs)
+    state, observed = dyn.observe(state, tokens, actions, reset, draw)
     _, imagined = dyn.imagine_actions(state, {k: x[:, half:] for k, x in previous.items()}, draw)
     before, after = dec(observed), dec(imagined)
     videos = {}

@@ -166,7 +166,7 @@ def check_script(config: Config) -> None:
         )
     # Found now, rather than when the first episode is over.
     if config.script == "eval_only" and config.eval.video and (problem := missing_video_package()):
-        raise ConfigError(f"Option 'eval.video' is True, but: {problem}")
+        raise ConfigError(f"Option 'eval.video' is True. {problem}")
     if config.jax.coordinator_address or (config.replicas > 1 and "train" in config.script):
         check_replicas(config)
     if config.script.startswith("parallel"):

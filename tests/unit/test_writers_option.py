@@ -41,5 +41,5 @@ def test_videos_of_an_evaluation_need_a_package_before_it_begins(config, monkeyp
     config = config.update(**{"script": "eval_only", "logger.outputs": ["jsonl"]})
     monkeypatch.setattr(services.importlib.util, "find_spec", lambda name: None)
     checks.check(config)
-    with pytest.raises(ConfigError, match=r"'eval.video' is True, but: .* '.\[video\]'"):
+    with pytest.raises(ConfigError, match=r"'eval.video' is True. Videos need .* '.\[video\]'"):
         checks.check(config.update(**{"eval.video": True}))

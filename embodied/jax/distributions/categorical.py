@@ -39,13 +39,15 @@ class Binary(Distribution):
 
     def sample_from_noise(self, noise: Noise) -> Array:
         """Turn uniform numbers into booleans."""
-        return noise < jax.nn.sigmoid(self.logit)
+        sample: Array = noise < jax.nn.sigmoid(self.logit)
+        return sample
 
     def logp(self, event: Any) -> Array:
         """Return the log likelihood of `event`, where a value in between mixes both outcomes."""
         event = float32(event)
         yes, no = jax.nn.log_sigmoid(self.logit), jax.nn.log_sigmoid(-self.logit)
-        return event * yes + (1.0 - event) * no
+        logp: Array = event * yes + (1.0 - event) * no
+        return logp
 
     def entropy(self) -> Array:
         """Return the entropy in nats."""
@@ -100,7 +102,8 @@ class Categorical(Distribution):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the events."""
-        return self.probs.shape[:-1]
+        shape: tuple[int, ...] = self.probs.shape[:-1]
+        return shape
 
     def pred(self) -> Array:
         """Return the likeliest class, the first one among equals."""

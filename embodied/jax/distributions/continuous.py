@@ -131,16 +131,19 @@ class Normal(Distribution):
 
     def sample_from_noise(self, noise: Noise) -> Array:
         """Scale and shift standard normal numbers, differentiably."""
-        return self.mean + self.stddev * noise
+        sample: Array = self.mean + self.stddev * noise
+        return sample
 
     def logp(self, event: Any) -> Array:
         """Return the log density of `event`."""
         standard = (float32(event) - self.mean) / self.stddev
-        return -0.5 * jnp.square(standard) - jnp.log(self.stddev) - _HALF_LOG_TAU
+        logp: Array = -0.5 * jnp.square(standard) - jnp.log(self.stddev) - _HALF_LOG_TAU
+        return logp
 
     def entropy(self) -> Array:
         """Return the differential entropy, ``0.5 * log(2 * pi * e * stddev**2)``."""
-        return _entropy(jnp.log(self.stddev))
+        entropy: Array = _entropy(jnp.log(self.stddev))
+        return entropy
 
     def kl(self, other: Distribution) -> Array:
         """Return the divergence to another normal distribution."""

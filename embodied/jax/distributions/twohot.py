@@ -112,7 +112,10 @@ def two_hot(value: Array, bins: Array) -> tuple[Array, Array, Array, Array]:
 @jax.custom_vjp
 def _mix(logits: Array, below: Array, above: Array, lower: Array, upper: Array) -> Array:
     """Return the mixture ``lower * logits[below] + upper * logits[above]`` along the last axis."""
-    take = lambda index: jnp.take_along_axis(logits, index[..., None], -1)[..., 0]  # noqa: E731
+
+    def take(index: Array) -> Array:
+        return jnp.take_along_axis(logits, index[..., None], -1)[..., 0]
+
     return lower * take(below) + upper * take(above)
 
 
@@ -127,9 +130,10 @@ def _mix_backward(residuals: tuple[Any, ...], grad: Array) -> tuple[Any, ...]:
     """Compare with the class index instead of scattering, which fuses with other gradients."""
     count, below, above, lower, upper = residuals
     classes = jnp.arange(count, dtype=jnp.int32)
-    place = lambda index, weight: jnp.where(  # noqa: E731
-        classes == index[..., None], (grad * weight)[..., None], 0.0
-    )
+
+    def place(index: Array, weight: Array) -> Array:
+        return jnp.where(classes == index[..., None], (grad * weight)[..., None], 0.0)
+
     return place(below, lower) + place(above, upper), None, None, None, None
 
 

@@ -287,6 +287,7 @@ def init(fn: Callable[..., Any]) -> Callable[..., State]:
             return ctx.state
 
         # Compiled, only what the initial values depend on is computed.
-        return jax.jit(create)()
+        created: dict[str, Any] = jax.jit(create)()
+        return created
 
     return wrapper

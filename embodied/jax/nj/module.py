@@ -162,7 +162,8 @@ class Module(metaclass=ModuleMeta):
         ctx = context()
         if path not in ctx.state and ctx.create:
             ctx.add(path, make(*args, **kwargs) if callable(make) else make)
-        return ctx.read(path)
+        value: jax.Array = ctx.read(path)
+        return value
 
 
 def make(name: str, cls: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -196,7 +197,7 @@ class Tree(Module):
 
     def __init__(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Remember the initializer ``make(*args, **kwargs)`` of the tree."""
-        self._make = lambda: make(*args, **kwargs)
+        self._make: Callable[[], Any] = lambda: make(*args, **kwargs)
 
     def read(self) -> Any:
         """Return the current tree, creating it where that is allowed."""

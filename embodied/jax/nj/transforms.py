@@ -81,14 +81,14 @@ def scan(
       The last carry and the outputs stacked along `axis`.
     """
     outer = context()
-    first = lambda tree: jax.tree.map(lambda x: x[0], tree)  # noqa: E731
-    move = lambda tree, source, target: jax.tree.map(  # noqa: E731
-        lambda x: jnp.moveaxis(x, source, target), tree
-    )
+
+    def move(tree: Any, source: int, target: int) -> Any:
+        return jax.tree.map(lambda x: jnp.moveaxis(x, source, target), tree)
+
     xs = move(xs, axis, 0) if axis else xs
     length = jax.tree.leaves(xs)[0].shape[0] if length is None else length
     if outer.create:
-        last, y = fn(carry, first(xs))
+        last, y = fn(carry, jax.tree.map(lambda x: x[0], xs))
         if outer.dry:
             ys = jax.tree.map(lambda y: jnp.broadcast_to(y, (length, *jnp.shape(y))), y)
             return last, (move(ys, 0, axis) if axis else ys)
@@ -195,7 +195,10 @@ def cond(
         def branch(fn: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *operands: body(lambda: fn(*operands), body.before(), key)
 
-        return jax.lax.cond(pred, branch(true_fn), branch(false_fn), *operands)
+        result: tuple[Any, dict[str, Any]] = jax.lax.cond(
+            pred, branch(true_fn), branch(false_fn), *operands
+        )
+        return result
 
     return _with_writes(outer, run)
 
