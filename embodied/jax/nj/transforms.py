@@ -262,10 +262,10 @@ def checkpoint(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
             fn(*args, **kwargs)
         position = outer.next_position()
 
-        def forward(state: dict[str, Any], key: Any, args: Any) -> tuple[Any, dict[str, Any]]:
+        def forward(state: dict[str, Any], key: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
             ctx = outer.child(state, key, position)
             with opened(ctx):
-                out = fn(*args, **kwargs)
+                out = fn(*inputs, **kwargs)
             return out, {path: ctx.state[path] for path in ctx.written}
 
         out, changes = jax.checkpoint(forward, **options)(outer.state, _next_key(outer), args)
