@@ -67,6 +67,7 @@ def test_the_model_learns(trained):
     assert statistics.fmean(values[-20:]) > 0.95 * OPTIMUM
 
 
+@pytest.mark.slow
 def test_the_model_is_resumed_and_evaluated_elsewhere(folder, trained, monkeypatch):
     own = ["--agent_class", "my_agent:QAgent", "--agent_config", folder / "my_agent.yaml"]
     more = ["--agent.lr", "2e-3", "--run.steps", "2100", "--logdir", trained]

@@ -144,6 +144,7 @@ def test_a_platform_that_is_not_there(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_debug_preset_runs(tmp_path):
     logdir = tmp_path / "run"
     result = run(

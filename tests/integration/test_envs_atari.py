@@ -107,6 +107,7 @@ def lives(mode, steps=1200):
     return last, terminal
 
 
+@pytest.mark.slow
 def test_lives():
     last, terminal = lives("unused")
     games = last.sum()

@@ -30,6 +30,7 @@ def test_picture_and_actions():
     assert obs["image"].std() > 5
 
 
+@pytest.mark.slow
 def test_time_limit_is_not_terminal_and_death_is():
     env = registry.make("crafter_reward", {"length": 10})
     for _ in range(2):
@@ -65,6 +66,7 @@ def test_achievements_are_counted_and_paid():
     assert second["log/reward"] == 1
 
 
+@pytest.mark.slow
 def test_worlds_follow_the_seed():
     def first(seed):
         return play(registry.make("crafter_reward", seed=seed), 1)[0]["image"]

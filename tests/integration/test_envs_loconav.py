@@ -47,6 +47,7 @@ def test_goal_pays_once_and_is_terminal():
         assert sum(float(x["reward"]) for x in obs) == 1
 
 
+@pytest.mark.slow
 def test_seeds_decide_start_and_goal():
     def start(seed):
         env = registry.make("loconav_ant_maze_l", {"size": (16, 16)}, seed=seed)
@@ -56,6 +57,7 @@ def test_seeds_decide_start_and_goal():
     assert (start(1) != start(2)).any()
 
 
+@pytest.mark.slow
 def test_other_camera():
     env = registry.make("loconav_ant_maze_s", {"size": (16, 16), "camera": 0}, seed=0)
     eyes = registry.make("loconav_ant_maze_s", {"size": (16, 16)}, seed=0)

@@ -53,6 +53,7 @@ def test_evaluation(run, tmp_path):
     assert max(episode["length"] for episode in episodes) <= 3
 
 
+@pytest.mark.slow
 def test_results_go_below_the_run_by_default(run):
     main(["--script", "eval_only", "--logdir", str(run), "--run.eval_envs", "1"])
     (folder,) = (run / "eval").iterdir()

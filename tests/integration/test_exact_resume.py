@@ -4,6 +4,8 @@ import json
 import os
 import signal
 
+import pytest
+
 from dreamerv3.main import main
 from embodied.jax.jax_agent import JaxAgent
 
@@ -48,6 +50,7 @@ def scores(folder):
     return [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_stopping_anywhere_and_continuing_changes_nothing(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         whole = Recorder({})

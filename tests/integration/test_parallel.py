@@ -76,6 +76,7 @@ def test_failing_environment_ends_the_run_with_its_traceback(tmp_path):
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "victim", ["agent", "env1", *map(slow, ["replay", "logger", "supervisor"])]
 )
@@ -111,6 +112,7 @@ def test_killed_part_ends_or_heals_the_run(tmp_path, victim):
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 
+@pytest.mark.slow
 def test_environments_and_replay_started_by_themselves(tmp_path):
     """The pieces find each other; environments outlive an agent and serve the next one."""
     ports = {key: resolve("localhost:{auto}") for key in ("actor_addr", "replay_addr")}

@@ -84,6 +84,7 @@ def test_border_of_videos_is_green_while_observed_then_red(channels):
     assert (video[:4, 4, 4] == 128).all()
 
 
+@pytest.mark.slow
 def test_cameras_of_different_sizes_have_networks_of_their_own():
     images = {
         "wrist": Space(np.uint8, (64, 96, 1)),

@@ -97,6 +97,7 @@ def assert_same(result, expected):
             assert np.allclose(result[0][path], grad, rtol=1e-4, atol=1e-6), path
 
 
+@pytest.mark.slow
 def test_losses_have_a_value_per_start(stepwise):
     _, losses = stepwise
     assert losses["policy"].shape == losses["value"].shape == (2, 3)
@@ -114,10 +115,12 @@ def test_weights_per_state_weight_the_gradient(stepwise, ordinary):
     assert_same(stepwise, ordinary)
 
 
+@pytest.mark.slow
 def test_steps_and_the_whole_are_the_same(ordinary):
     assert_same(gradients(build(imag_parts="whole")), ordinary)
 
 
+@pytest.mark.slow
 def test_gradients_through_features_train_the_world_model_too(stepwise):
     grads, losses = gradients(build(ac_grads=True))
     assert_same((grads, losses), stepwise)

@@ -7,13 +7,10 @@ import parity
 import pytest
 from oracle_helpers import ORACLE
 
-RECORDINGS = [
-    "agent_vector_disc",
-    pytest.param("agent_vector_cont", marks=pytest.mark.slow),
-    pytest.param("agent_mixed", marks=pytest.mark.slow),
-]
+RECORDINGS = ["agent_vector_disc", "agent_vector_cont", "agent_mixed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_agent_matches_the_recording(name):
     errors = parity.worst_errors(ORACLE / f"{name}.npz", ORACLE / f"{name}.json")

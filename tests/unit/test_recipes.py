@@ -54,6 +54,7 @@ def state(model):
     return nj.init(lambda: model.train(model.init_train(2), data))({}, seed=0)
 
 
+@pytest.mark.slow
 def test_decoder_outscale_makes_initial_vector_outputs_ten_times_smaller():
     ours = state(build(dec__simple__vec_outscale=0.1))["dec/vec/vector/pred/kernel"]
     assert np.allclose(ours, 0.1 * default_state()["dec/vec/vector/pred/kernel"])
@@ -67,6 +68,7 @@ def test_integer_vectors_as_numbers():
     assert new["dec/vec/token/pred/kernel"].shape[-1] == 1
 
 
+@pytest.mark.slow
 def test_strided_convolutions_with_an_outer_layer_halve_once_less():
     model = build(
         **{f"{part}__simple__{k}": v for part in ("enc", "dec") for k, v in STRIDED.items()}
@@ -93,6 +95,7 @@ def test_actor_unimix_keeps_every_action_possible(unimix):
     assert smallest == pytest.approx(0.0025 if unimix else 0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_continuation_of_the_start_from_the_replay(monkeypatch):
     class Imagined(Exception):
         """Carries the continuation out of the loss."""
