@@ -65,7 +65,7 @@ def test_bins_are_those_of_the_recording_and_antisymmetric(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("shape", [(), (2,), (7, 3), (1024, 15)])
+@pytest.mark.parametrize("shape", [(), pytest.param((7, 3), marks=pytest.mark.slow), (1024, 15)])
 @pytest.mark.parametrize("logit", [0.0, 0.3, -7.1, 1e4])
 def test_uniform_prediction_is_exactly_zero(count, shape, logit, wrap):
     """Also where a compiler fuses multiplication and addition."""
@@ -91,7 +91,10 @@ def test_prediction_is_accurate_for_nearly_uniform_logits():
     assert np.sqrt(np.mean(error**2)) < 0.2
 
 
-@pytest.mark.parametrize("count", [3, 8, 41, 255])
+@pytest.mark.parametrize(
+    "count",
+    [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(41, marks=pytest.mark.slow), 255],
+)
 def test_several_losses_share_the_object_and_equal_the_plain_formula(count, wrap):
     rng = np.random.default_rng(count)
     bins = symexp_bins(count)
