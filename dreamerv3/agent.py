@@ -306,7 +306,8 @@ class Dreamer(Model):
         x = imagined.x
         if config.ac_grads:
             x = x.at[0].set(features(start))
-        # The distributions [H, N] that calls of the heads would give, for less time and memory.
+        # Here actor and critic learn. The distributions [H, N] are those that calls of the heads
+        # give, for less time and memory: their values were computed while imagining.
         actor = self.pol.recall(x, imagined.actor, steps=self.by_step)
         critic = self.val.recall(x, predicted.critic, steps=self.by_step)
         weight, advantage, target = targets.weight.T, targets.advantage.T, targets.value.T

@@ -23,7 +23,7 @@ class ImaginationTargets(NamedTuple):
     """What `imagination_targets` returns; all carry no gradient.
 
     Attributes:
-      weight: Probability that the episode has gone on until the state, float32 [B*K, H].
+      weight: Discounted probability that the episode goes on from the state, float32 [B*K, H].
       advantage: Normalized advantage of the action in the state, float32 [B*K, H].
       value: Normalized lambda return, what the critic should predict, float32 [B*K, H].
       returns: Lambda return, float32 [B*K, H].

@@ -84,7 +84,7 @@ class Run:
         self.driver_state = DriverState()
         self._background: Background | None = None
         self._since_clocks = 0
-        self._clocks_count = True
+        self._look_at_clocks = True
         self._share_clocks(replicas)
 
     def in_background(self, learn: Callable[[int], None]) -> Callable[[int], None]:
@@ -124,7 +124,7 @@ class Run:
         for transition, worker in self.driver.transitions(policy):
             self._count(self.driver.between_steps)
             yield transition, worker
-            if self.stopping() or (self._clocks_count and self.over()):
+            if self.stopping() or (self._look_at_clocks and self.over()):
                 return
 
     def stored_steps(self) -> Iterator[int]:
@@ -134,7 +134,7 @@ class Run:
         while True:
             self._count(between_steps=True)
             yield int(self.step)
-            if self.stopping() or (self._clocks_count and self.over()):
+            if self.stopping() or (self._look_at_clocks and self.over()):
                 return
 
     def updates(self, step: int) -> Iterator[int]:
@@ -149,7 +149,7 @@ class Run:
         self.progress.on_update(int(self.step))
 
     def stopping(self) -> bool:
-        """Whether the loop has to end by itself, without asking other processes."""
+        """Whether to stop now; never where several processes train, which agree in `over`."""
         return self.session.stop.stopping
 
     def over(self) -> bool:
@@ -158,15 +158,15 @@ class Run:
 
     def report_due(self) -> bool:
         """Whether it is time for a report; asking starts the next period."""
-        return self._clocks_count and self.schedule.ready and self._should_report()
+        return self._look_at_clocks and self.schedule.ready and self._should_report()
 
     def log_due(self) -> bool:
         """Whether it is time to log; asking starts the next period."""
-        return self._clocks_count and self._should_log()
+        return self._look_at_clocks and self._should_log()
 
     def save_due(self) -> bool:
         """Whether it is time for a checkpoint; asking starts the next period."""
-        return self._clocks_count and self._should_save()
+        return self._look_at_clocks and self._should_save()
 
     def report(self) -> None:
         """Log what the agent believes."""
@@ -242,11 +242,11 @@ class Run:
 
     def _count(self, between_steps: bool) -> None:
         """Count a transition; the clocks are looked at after a number of them, or at the end."""
-        self._since_clocks = 1 if self._clocks_count else self._since_clocks + 1
+        self._since_clocks = 1 if self._look_at_clocks else self._since_clocks + 1
         self.step.increment()
         self.rate.step()
         last = self.step >= self.options.steps
-        self._clocks_count = between_steps and (last or self._since_clocks >= CLOCK_STEPS)
+        self._look_at_clocks = between_steps and (last or self._since_clocks >= CLOCK_STEPS)
 
     def _share_clocks(self, replicas: Replicas) -> None:
         """Processes that train together decide together what depends on the time."""

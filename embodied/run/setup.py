@@ -90,7 +90,11 @@ def add_stream(run: Run, mode: str, source: Stream) -> None:
 
 
 def resume(run: Run) -> None:
-    """Continue from the last checkpoint, else start from another run's agent, else from new."""
+    """Continue from the last checkpoint, else start from another run's agent, else from new.
+
+    A new run writes its first checkpoint here, so that a folder that cannot be written to is found
+    before anything is learned.
+    """
     source = run.options.from_checkpoint
     if source and not run.checkpoint.exists():
         with run.session.phase(f"Loading the agent from {source}"):

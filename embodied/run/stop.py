@@ -24,11 +24,13 @@ class StopRequested(BaseException):
 class Place(enum.Enum):
     """Where the main thread is, which decides what a request to stop does.
 
-    | place | at once | when the grace is over |
+    | place | at once | when the grace of 5 s is over |
     | --- | --- | --- |
-    | `SETUP`: nothing belongs together yet | raised | raised again if it came in a destructor |
-    | `LOOP`: something would be torn apart | noted, the loop looks at it | noted |
-    | `WAIT`: in the loop, for something else | noted, as most waits are short | raised |
+    | `SETUP`: nothing to save | `StopRequested` is raised | raised again if Python dropped it |
+    | `LOOP`: in a step | `requested` is set, the loop ends before its next step | the same |
+    | `WAIT`: for data | `requested` is set, as most waits are short | `StopRequested` is raised |
+
+    Python drops what is raised in a destructor. A wait that begins after a request raises at once.
     """
 
     SETUP = enum.auto()
@@ -102,7 +104,7 @@ class StopSignals:
 
     @property
     def stopping(self) -> bool:
-        """Whether the loop has to end by itself, without asking other processes."""
+        """Whether to stop now; never where several processes train, which agree on the step."""
         return self.requested and not self.deferred
 
     @contextlib.contextmanager

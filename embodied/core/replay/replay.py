@@ -188,7 +188,7 @@ class Replay:
 
         Raises:
             SchemaError: If a key, dtype or shape is not that of the stored steps, or a float is
-                NaN. Rows before the one with NaN are updated, nothing else is changed.
+                NaN. With NaN, priorities and rows before that one are updated already.
         """
         stepid = np.asarray(data["stepid"])
         if stepid.dtype != np.uint8 or stepid.ndim != 3 or stepid.shape[2] != STEPID_BYTES:
