@@ -3,9 +3,8 @@
 `Dreamer` is the model that `JaxAgent` compiles. `Dreamer.losses` is the training step of the paper:
 the losses of the world model (`encoder.py`, `rssm.py`, `decoder.py`), imagined trajectories
 (`imagination.py`), the losses of actor and critic on them (`losses.py`), and that of the critic on
-replayed trajectories. Each is an array with a value per state and the gradient of this array, so
-that weighting or masking states there, or adding a loss, needs no other place than that one and
-`loss_scales`. Shapes: B batch, T trained steps, K imagination starts per row, N = B * K, H horizon.
+replayed trajectories. Each is an array with a value per state, to weight or mask or add to there.
+Shapes: B batch, T trained steps, K imagination starts per row, N = B * K, H horizon.
 """
 
 from collections.abc import Mapping
@@ -306,8 +305,7 @@ class Dreamer(Model):
         x = imagined.x
         if config.ac_grads:
             x = x.at[0].set(features(start))
-        # Here actor and critic learn. The distributions [H, N] are those that calls of the heads
-        # give, for less time and memory: their values were computed while imagining.
+        # What the heads give [H, N], with gradients; the values were computed while imagining.
         actor = self.pol.recall(x, imagined.actor, steps=self.by_step)
         critic = self.val.recall(x, predicted.critic, steps=self.by_step)
         weight, advantage, target = targets.weight.T, targets.advantage.T, targets.value.T
