@@ -32,10 +32,14 @@ BENCHMARK = tuple(_BENCHMARK.split())
 #: All others.
 OTHERS = tuple(_OTHERS.split())
 
+#: Games that need two players, which end the process when one of them steps.
+TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
+
 #: Other spellings in use.
 ALIASES: Mapping[str, str] = MappingProxyType({"james_bond": "jamesbond"})
 
 
 def names() -> tuple[str, ...]:
-    """All task names."""
-    return (*BENCHMARK, *OTHERS, *ALIASES)
+    """All task names, without games for two players."""
+    games = [name for name in (*BENCHMARK, *OTHERS) if name not in TWO_PLAYERS]
+    return (*games, *ALIASES)

@@ -38,7 +38,7 @@ def test_contract(task):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", atari_games.names())
+@pytest.mark.parametrize("task", atari_games.names()[::8])
 def test_every_game(task):
     assert check(registry.make(f"atari_{task}"), steps=100).violations == {}
 
