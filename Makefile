@@ -1,6 +1,6 @@
 # make train    install what is missing and train; options go into ARGS="--run.steps 3000"
-# make test     install what is missing and run unit and integration tests (5 minutes on 2 cores)
-# make test-all the same and everything slow: training, all recordings, kills (15 minutes)
+# make test     install what is missing and run unit and integration tests
+# make test-all the same and everything slow: training, all recordings, kills
 #               ARGS of both go to pytest
 # make test-logs  install the logging packages as well and test the log outputs against them
 # make lint     check style;  make types: check types;  make check: lint, types and test-all
