@@ -5,6 +5,7 @@ import re
 import shutil
 import types
 
+import jax
 import psutil
 import pytest
 
@@ -27,6 +28,7 @@ def test_a_machine_that_can_run_the_command(tmp_path, capsys):
 
 @pytest.mark.skipif(not importlib.util.find_spec("dm_control"), reason="needs dm_control")
 def test_problems_come_with_their_fixes(tmp_path, capsys, monkeypatch):
+    jax.devices()  # The CPU is in use already, whichever test of this process comes first.
     monkeypatch.setattr(gl, "backend_works", lambda *args: False)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     memory = types.SimpleNamespace(available=10**9)
