@@ -5,7 +5,6 @@ import re
 import shutil
 import types
 
-import jax
 import psutil
 import pytest
 
@@ -28,7 +27,6 @@ def test_a_machine_that_can_run_the_command(tmp_path, capsys):
 
 @pytest.mark.skipif(not importlib.util.find_spec("dm_control"), reason="needs dm_control")
 def test_problems_come_with_their_fixes(tmp_path, capsys, monkeypatch):
-    jax.devices()  # The CPU is in use already, whichever test of this process comes first.
     monkeypatch.setattr(gl, "backend_works", lambda *args: False)
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     memory = types.SimpleNamespace(available=10**9)
@@ -42,8 +40,9 @@ def test_problems_come_with_their_fixes(tmp_path, capsys, monkeypatch):
     problems = re.findall(r"PROBLEM +(.*)\n +-> (.*)\n", output)
     assert "jax.platform='tpu'" in problems[0][0] and "jax.platform auto" in problems[0][1]
     assert "libosmesa6" in problems[1][1]
-    # The task and the agent for it cannot be made either.
-    assert all("task dmc_walker_walk" in text or "the agent" in text for text, _ in problems[2:])
+    # The task and the agent for it cannot be made either, or memory and disk do not suffice.
+    also = "task dmc_walker_walk|the agent|The replay needs"
+    assert [text for text, _ in problems[2:] if not re.search(also, text)] == []
     assert f"Problems: {len(problems)}." in output
 
 
