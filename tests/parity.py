@@ -39,6 +39,8 @@ TOLERANCES = {
     "report": 1e-4,
 }
 FLOOR = 1e-4
+#: Differences of metrics up to this are rounding, as their means may be next to zero.
+ROUNDING = 1e-6
 NOISE = 1e-8
 
 
@@ -220,8 +222,11 @@ def _compare_report(rec, compare) -> None:
     assert any(key.startswith("loss/") for key in metrics), "The report lacks the losses."
 
 
-def relative_error(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Largest difference of two arrays relative to the largest value of the second."""
+def relative_error(ours: np.ndarray, theirs: np.ndarray, rounding: float = 0.0) -> float:
+    """Largest difference of two arrays relative to the largest value of the second.
+
+    Differences up to `rounding` do not count.
+    """
     if ours.shape != theirs.shape:
         return np.inf
     if ours.dtype == np.uint8 and theirs.dtype == np.uint8:
@@ -229,7 +234,8 @@ def relative_error(ours: np.ndarray, theirs: np.ndarray) -> float:
         return float(np.mean(np.abs(ours.astype(int) - theirs) > 1))
     ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     scale = max(np.abs(theirs).max(initial=0.0), FLOOR)
-    return float(np.abs(ours - theirs).max(initial=0.0) / scale)
+    difference = np.abs(ours - theirs)
+    return float(np.where(difference <= rounding, 0.0, difference).max(initial=0.0) / scale)
 
 
 def worst_errors(recording: str | pathlib.Path, config: str | pathlib.Path) -> dict[str, Worst]:
@@ -237,7 +243,10 @@ def worst_errors(recording: str | pathlib.Path, config: str | pathlib.Path) -> d
     with jax.default_matmul_precision("highest"):
         groups = repeat_recording(Recording(recording, config))
     return {
-        name: max(Worst(relative_error(*pair), key) for key, pair in pairs.items())
+        name: max(
+            Worst(relative_error(*pair, ROUNDING if name == "metrics" else 0.0), key)
+            for key, pair in pairs.items()
+        )
         for name, pairs in groups.items()
         if pairs
     }

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import parity
 import pytest
 from oracle_helpers import ORACLE
@@ -24,8 +25,6 @@ def test_agent_matches_the_recording(name):
 def test_command_reports_a_difference(tmp_path):
     import json
 
-    import numpy as np
-
     with np.load(ORACLE / "agent_vector_disc.npz") as file:
         arrays = dict(file)
     arrays["expect/losses/rew"] = arrays["expect/losses/rew"] * 1.001
@@ -37,3 +36,12 @@ def test_command_reports_a_difference(tmp_path):
     assert done.returncode == 1
     assert "losses" in done.stdout and "ABOVE" in done.stdout
     assert "gradients" in done.stdout
+
+
+def test_metrics_next_to_zero_may_differ_by_rounding_and_nothing_else():
+    zero, one = np.zeros(()), np.ones(())
+    assert parity.relative_error(zero + 9e-7, zero, parity.ROUNDING) == 0
+    assert parity.relative_error(zero + 2e-6, zero, parity.ROUNDING) == pytest.approx(0.02)
+    assert parity.relative_error(one + 2e-4, one, parity.ROUNDING) == pytest.approx(2e-4)
+    assert parity.relative_error(zero + 9e-7, zero) == pytest.approx(0.009)
+    assert np.isnan(parity.relative_error(zero + np.nan, zero, parity.ROUNDING))
