@@ -23,6 +23,7 @@ class Session:
       heartbeat: Prints phases of the set-up and what takes long.
       timer: Measures where the time goes.
       cleanup: Closes the parts, the last one first.
+      in_loop: Whether the set-up is over, so that there is something to save.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from dreamerv3.cli import factories
 from dreamerv3.cli.presets import Presets
 from embodied.core.random_agent import RandomAgent
 from embodied.core.replay.selectors import Mixture, Uniform
+from embodied.run.options import RunOptions
 
 
 @pytest.fixture
@@ -155,3 +156,8 @@ def test_arguments_of_the_loop(config):
     args = factories.make_options(config)
     assert args.steps == config.run.steps
     assert (args.batch_size, args.logdir, args.timer) == (3, config.logdir, True)
+
+
+def test_defaults_of_run_options_are_those_of_the_configuration():
+    defaults = factories.make_options(Presets.load().defaults)
+    assert RunOptions(defaults.logdir) == defaults
