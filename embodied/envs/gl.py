@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,9 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 PROBE_SECONDS = 60
+#: What is imported anew for another backend: dm_control, and modules that keep parts of it. The
+#: package memory_maze itself stays, as it registers its environments with gym once.
+REIMPORTED = re.compile(r"dm_control(\.|$)|memory_maze\.")
 #: The backend with which this process has imported dm_control last, if it has.
 _imported_with: list[str] = []
 
@@ -116,7 +120,7 @@ def load_dm_control(pictures: bool) -> str:
         with _environment({VARIABLE: backend}):
             if pictures and _imported_with != [backend]:
                 # Environments that are there already keep the modules that they have.
-                for name in [x for x in sys.modules if x.partition(".")[0] == "dm_control"]:
+                for name in [x for x in sys.modules if REIMPORTED.match(x)]:
                     del sys.modules[name]
             importlib.import_module("dm_control.suite")
             if pictures or not _imported_with:
