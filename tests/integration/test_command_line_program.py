@@ -144,13 +144,12 @@ def test_a_platform_that_is_not_there(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-# Other tests compile the same programs for the toy, which has no pictures.
-@pytest.mark.parametrize("task", ["toy_memory", pytest.param("dummy_disc", marks=pytest.mark.slow)])
-def test_debug_preset_runs(tmp_path, task):
+@pytest.mark.slow
+def test_debug_preset_runs(tmp_path):
     logdir = tmp_path / "run"
     result = run(
         MAIN, "--configs", "debug", "--run.steps", "200", "--env.dummy.length", "40",
-        "--task", task, "--logdir", logdir, cwd=tmp_path, timeout=600,
+        "--logdir", logdir, cwd=tmp_path, timeout=600,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "JAX runs on cpu" in result.stdout

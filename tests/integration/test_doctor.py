@@ -46,6 +46,7 @@ def test_problems_come_with_their_fixes(tmp_path, capsys, monkeypatch):
     assert f"Problems: {len(problems)}." in output
 
 
+@pytest.mark.slow
 def test_memory_that_does_not_suffice_gives_a_size_that_fits(tmp_path, capsys, monkeypatch):
     memory = types.SimpleNamespace(available=10**9)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)

@@ -17,7 +17,7 @@ def play(env, steps, seed=0):
     return [env.step({"action": x, "reset": step == 0}) for step, x in enumerate(actions)]
 
 
-@pytest.mark.parametrize("task", ["crafter_reward", "crafter_noreward"])
+@pytest.mark.parametrize("task", ["crafter_reward", pytest.param("crafter_noreward", marks=pytest.mark.slow)])
 def test_contract(task):
     assert check(registry.make(task, {"logs": True}), steps=200).violations == {}
 
@@ -46,6 +46,7 @@ def test_time_limit_is_not_terminal_and_death_is():
     assert obs["reward"] < 0
 
 
+@pytest.mark.slow
 def test_achievements_are_counted_and_paid():
     options = {"logs": True, "size": (18, 18)}
     envs = [registry.make(f"crafter_{task}", options) for task in ("reward", "noreward")]

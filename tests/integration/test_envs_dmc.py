@@ -80,8 +80,8 @@ def test_unlimited_actuators_have_an_unbounded_action():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", dmc_tasks.names())
-def test_every_task(task):
+@pytest.mark.parametrize("task", dmc_tasks.names()[::5])
+def test_tasks(task):
     env = registry.make(f"dmc_{task}", {"image": RENDERS, "size": (16, 16)})
     assert check(env, steps=30).violations == {}
     env.close()

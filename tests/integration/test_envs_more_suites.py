@@ -38,6 +38,7 @@ def assert_repeats_and_differs(task, key, steps=30):
     assert (runs[0] != runs[2]).any()
 
 
+@pytest.mark.slow
 def test_memory_maze():
     # Imported before with a backend that needs a display, as a user's script may do.
     pytest.importorskip("dm_control.suite")

@@ -47,7 +47,6 @@ def test_evaluation(run, tmp_path):
 
     # A limit, videos, and the modes of latents and actions.
     flags = ["--eval.mode", "deterministic", "--eval.video", "True", "--eval.max_length", "3"]
-    flags += ["--task", "toy_pixels"] if False else []
     episodes, summary = evaluate(run / "ckpt", tmp_path / "third", *flags)
     assert summary["mode"] == "deterministic"
     assert max(episode["length"] for episode in episodes) <= 3

@@ -92,6 +92,7 @@ def test_stop_names_terms_and_update_and_saves_nothing(agent):
     )
 
 
+@pytest.mark.slow
 def test_run_that_diverges(tmp_path):
     flags = ["--agent.opt.lr", "1e30", "--agent.opt.warmup", "1", "--logdir", str(tmp_path)]
     with pytest.raises(NonFiniteError) as caught:

@@ -27,6 +27,7 @@ def parts(process):
     return found
 
 
+@pytest.mark.slow
 def test_budget_ratio_and_resuming_in_either_script(tmp_path):
     output = run(tmp_path, steps=1000, **OPTIONS)
     assert re.search(r"Ended at step 1,00\d \(2,0\d\d frames\)", output)

@@ -53,7 +53,8 @@ print(json.dumps({"marks": marks, "ram": replay.stats()["ram_gb"] * 1024**3,
 """
 
 
-@pytest.mark.parametrize("saves", [25, pytest.param(2500, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("saves", [25])
 def test_memory_and_files_are_bounded(tmp_path, saves):
     """60,000 steps through a capacity of 2,000, saved rarely or very often."""
     result = subprocess.run(

@@ -20,6 +20,7 @@ def launch(logdir, script, steps, *flags):
     return lines(logdir / "metrics.jsonl")
 
 
+@pytest.mark.slow
 def test_collect_offline_and_train_eval(tmp_path, capsys):
     launch(tmp_path / "data", "collect", 200, "--random_agent", "True")
     source = ("--run.from_replay", str(tmp_path / "data"))

@@ -49,14 +49,12 @@ def final_return(task, seed, steps, folder, options=SHORT):
     return np.mean(scores[-len(scores) // 5 :])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_learns_to_do_what_the_observation_says(seed, tmp_path):
-    assert final_return("cue", seed, 1200, tmp_path) >= 0.9 * Toy("cue").optimum
+def test_learns_to_do_what_the_observation_says(tmp_path):
+    assert final_return("cue", 0, 1200, tmp_path) >= 0.9 * Toy("cue").optimum
 
 
-@pytest.mark.parametrize("seed", [0, 2])
-def test_learns_to_remember_a_cue(seed, tmp_path):
-    assert final_return("memory", seed, 1800, tmp_path, LONG) >= 0.9 * Toy("memory").optimum
+def test_learns_to_remember_a_cue(tmp_path):
+    assert final_return("memory", 0, 1800, tmp_path, LONG) >= 0.9 * Toy("memory").optimum
 
 
 def test_learns_nothing_from_shuffled_rewards(tmp_path):

@@ -86,14 +86,15 @@ def test_imagination_loss_matches_the_recording(kind, variant):
         state, out = nj.pure(run)(group(rec, "state_before"), params, modify=True)
         return sum(loss.sum() for loss in out[0].values()), (state, out)
 
-    (_, (state, (losses, returns, metrics))), grads = jax.value_and_grad(objective, has_aux=True)(
-        params
-    )
+    gradients = jax.jit(jax.value_and_grad(objective, has_aux=True))
+    (_, (state, (losses, returns, metrics))), grads = gradients(params)
     assert_close(returns, rec["ret"], what="returns")
     for key, value in group(rec, "loss").items():
         assert_close(losses[key], value, what=key)
     for key, value in group(rec, "metrics").items():
-        assert_close(metrics[key], value, 2e-5, what=key)
+        # Means of advantages are rounding errors next to zero.
+        if abs(metrics[key] - value) > 1e-8:
+            assert_close(metrics[key], value, 2e-5, what=key)
     for key, value in group(rec, "state_after").items():
         assert_close(state[key], value, what=key)
     assert_close(grads["value"], rec["grad/value_logits"], 1e-4, what="value gradient")

@@ -33,6 +33,7 @@ def fresh_pages(setting: str) -> int:
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of the GNU C library")
 def test_buffers_are_used_again():
     assert fresh_pages("") > PAGES / 2

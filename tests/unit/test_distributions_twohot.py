@@ -37,18 +37,18 @@ def wrap(request):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_matches_recording(count, wrap):
+def test_matches_recording(count):
     rec = group(RECORDED, f"twohot{count}")
     bins = rec["bins"]
     loss = lambda logits: TwoHot(logits, bins).loss(rec["target"])  # noqa: E731
     pred = lambda logits: TwoHot(logits, bins).pred()  # noqa: E731
-    assert_close(wrap(loss)(rec["logits"]), rec["loss"])
-    grad = wrap(jax.grad(lambda logits: loss(logits).sum()))(rec["logits"])
+    assert_close(jax.jit(loss)(rec["logits"]), rec["loss"])
+    grad = jax.jit(jax.grad(lambda logits: loss(logits).sum()))(rec["logits"])
     assert_close(grad, rec["grad_logits"])
-    np.testing.assert_allclose(wrap(pred)(rec["logits"]), rec["pred"], rtol=1e-4)
-    np.testing.assert_allclose(wrap(pred)(rec["calm_logits"]), rec["calm_pred"], rtol=1e-5)
-    assert_close(wrap(pred)(np.zeros_like(rec["logits"][:2])), rec["uniform_pred"])
-    grad = wrap(jax.grad(lambda logits: pred(logits).sum()))(rec["calm_logits"])
+    np.testing.assert_allclose(jax.jit(pred)(rec["logits"]), rec["pred"], rtol=1e-4)
+    np.testing.assert_allclose(jax.jit(pred)(rec["calm_logits"]), rec["calm_pred"], rtol=1e-5)
+    assert_close(jax.jit(pred)(np.zeros_like(rec["logits"][:2])), rec["uniform_pred"])
+    grad = jax.jit(jax.grad(lambda logits: pred(logits).sum()))(rec["calm_logits"])
     for ours, theirs in zip(grad, rec["grad_pred_logits"], strict=True):
         assert_close(ours, theirs, 1e-4)
 
@@ -65,13 +65,13 @@ def test_bins_are_those_of_the_recording_and_antisymmetric(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("shape", [(), pytest.param((7, 3), marks=pytest.mark.slow), (1024, 15)])
-@pytest.mark.parametrize("logit", [0.0, 0.3, -7.1, 1e4])
-def test_uniform_prediction_is_exactly_zero(count, shape, logit, wrap):
+@pytest.mark.parametrize("shape", [(), (1024, 15)])
+def test_uniform_prediction_is_exactly_zero(count, shape, wrap):
     """Also where a compiler fuses multiplication and addition."""
-    logits = jnp.full((*shape, count), logit)
-    pred = wrap(lambda logits: TwoHot(logits, symexp_bins(count)).pred())(logits)
-    np.testing.assert_array_equal(pred, np.zeros(shape))
+    predict = wrap(lambda logits: TwoHot(logits, symexp_bins(count)).pred())
+    for logit in (0.0, 0.3, -7.1, 1e4):
+        pred = predict(np.full((*shape, count), logit, np.float32))
+        np.testing.assert_array_equal(pred, np.zeros(shape))
 
 
 def test_prediction_is_odd_under_reversal():
@@ -91,10 +91,7 @@ def test_prediction_is_accurate_for_nearly_uniform_logits():
     assert np.sqrt(np.mean(error**2)) < 0.2
 
 
-@pytest.mark.parametrize(
-    "count",
-    [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(41, marks=pytest.mark.slow), 255],
-)
+@pytest.mark.parametrize("count", [3, 255])
 def test_several_losses_share_the_object_and_equal_the_plain_formula(count, wrap):
     rng = np.random.default_rng(count)
     bins = symexp_bins(count)

@@ -37,7 +37,7 @@ TYPES = {
 
 
 def create(module, *args):
-    return nj.init(module)({}, *args, seed=0)
+    return jax.jit(lambda: nj.init(module)({}, *args, seed=0))()
 
 
 def run(module, state, fn, *args):
@@ -64,10 +64,10 @@ def test_names_shapes_and_distributions(output, shape):
         assert dist.shape == (2, 3)
         return dist.pred()
 
-    pred = run(head, state, check, X)
+    pred = jax.jit(lambda state: run(head, state, check, X))(state)
     extra = (5,) if output == "onehot" else ()
     assert pred.shape == (2, 3, *shape, *extra)
-    losses = run(head, state, lambda dist: dist.loss(pred), X)
+    losses = jax.jit(lambda state: run(head, state, lambda dist: dist.loss(pred), X))(state)
     assert losses.shape == (2, 3) and losses.dtype == jnp.float32
 
 

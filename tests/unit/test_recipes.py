@@ -60,6 +60,7 @@ def test_decoder_outscale_makes_initial_vector_outputs_ten_times_smaller():
     assert np.allclose(ours, 0.1 * default_state()["dec/vec/vector/pred/kernel"])
 
 
+@pytest.mark.slow
 def test_integer_vectors_as_numbers():
     new = state(build(enc__simple__symlog_ints=True, dec__simple__symlog_ints=True))
     assert default_state()["enc/mlp0/kernel"].shape[0] == 46

@@ -51,9 +51,13 @@ def test_steps_equal_the_sequence(options):
             feats.append(feat)
         return carry, jax.tree.map(lambda *x: jnp.stack(x, 1), *feats)
 
-    state = nj.init(sequence)({}, seed=0)
-    assert nj.init(steps)({}, seed=0).keys() == state.keys()
-    (last, feats), (last_step, feats_step) = (nj.pure(run)(state)[1] for run in (sequence, steps))
+    create = nj.init(sequence)
+    state = jax.jit(lambda: create({}, seed=0))()
+    names = jax.eval_shape(lambda: nj.init(steps)({}, seed=0))
+    assert names.keys() == state.keys()
+    (last, feats), (last_step, feats_step) = (
+        jax.jit(nj.pure(run))(state)[1] for run in (sequence, steps)
+    )
     for whole, single in ((last, last_step), (feats, feats_step)):
         assert whole.keys() == single.keys()
         for key, value in whole.items():
