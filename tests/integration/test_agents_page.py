@@ -61,6 +61,7 @@ def test_examples_are_short(folder):
     assert lengths["random_agent.py"] <= 15
 
 
+@pytest.mark.slow
 def test_the_model_learns(trained):
     values = scores(trained / "scores.jsonl")
     assert statistics.fmean(values[:10]) < 2 * RANDOM
@@ -95,6 +96,7 @@ def test_the_agent_that_does_everything_itself(folder):
     assert statistics.fmean(scores(folder / "r" / "scores.jsonl")) == pytest.approx(RANDOM, abs=1.2)
 
 
+@pytest.mark.slow
 def test_another_class_does_not_continue_a_run(folder, trained):
     flags = ["--agent_class", "random_agent:RandomAgent", "--logdir", str(trained)]
     command = [sys.executable, str(MAIN), *SMALL, *flags]

@@ -55,7 +55,10 @@ def test_spaces():
             registry.make("atari_pong", {name: value})
 
 
-@pytest.mark.parametrize(("repeat", "pooling", "aggregate"), [(4, 2, "max"), pytest.param(1, 3, "mean", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("repeat", "pooling", "aggregate"),
+    [(4, 2, "max"), pytest.param(1, 3, "mean", marks=pytest.mark.slow)],
+)
 def test_pooling_and_rewards_against_the_console(repeat, pooling, aggregate):
     options = PLAIN | {"repeat": repeat, "pooling": pooling, "aggregate": aggregate}
     env = registry.make("atari_pong", options)

@@ -17,7 +17,8 @@ def play(env, steps, seed=0):
     return [env.step({"action": x, "reset": step == 0}) for step, x in enumerate(actions)]
 
 
-@pytest.mark.parametrize("task", ["crafter_reward", pytest.param("crafter_noreward", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["crafter_reward", "crafter_noreward"])
 def test_contract(task):
     assert check(registry.make(task, {"logs": True}), steps=200).violations == {}
 

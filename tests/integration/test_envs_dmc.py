@@ -189,7 +189,7 @@ NO_CONTEXT = """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the loaded libraries of the process")
-@pytest.mark.parametrize("environ", [{}, {"MUJOCO_GL": "egl"}, {"MUJOCO_GL": "disable"}])
+@pytest.mark.parametrize("environ", [{}, {"MUJOCO_GL": "egl"}])
 def test_proprio_loads_no_opengl(environ):
     assert run_script(NO_CONTEXT, **environ) == "off [] [] False"
 

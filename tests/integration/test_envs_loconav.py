@@ -19,7 +19,8 @@ def play(env, steps):
     return [env.step({"action": action, "reset": step == 0}) for step in range(steps)]
 
 
-@pytest.mark.parametrize("task", ["ant_maze_s", pytest.param("rodent_maze_s", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["ant_maze_s", "rodent_maze_s"])
 def test_contract_and_time_limit(task):
     env = registry.make(f"loconav_{task}", {"length": 6, "size": (16, 24)})
     report = check(env, steps=30)

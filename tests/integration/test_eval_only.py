@@ -29,6 +29,7 @@ def evaluate(source, logdir, *flags):
     return [json.loads(line) for line in lines], json.loads((logdir / "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_evaluation(run, tmp_path):
     before = sorted(run.rglob("*"))
     episodes, summary = evaluate(run, tmp_path / "first")
@@ -70,6 +71,7 @@ def test_mistakes(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_library_call(run):
     policy = dreamerv3.load_policy(run)
     env = policy.make_env()

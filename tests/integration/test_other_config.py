@@ -137,6 +137,7 @@ def test_every_start_is_noted(folder, monkeypatch):
     assert re.fullmatch(r"([0-9a-f]{40}\+?)?", lines[0]["revision"])
 
 
+@pytest.mark.slow
 def test_start_from_a_checkpoint_that_does_not_fit(folder, tmp_path_factory, monkeypatch, capsys):
     monkeypatch.setattr(JaxAgent, "__init__", refuse_to_build)
     flags = ["--logdir", str(tmp_path_factory.mktemp("new") / "run"), "--run.from_checkpoint"]

@@ -15,9 +15,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "uniform, priority, recency", [(0, 1, 0), (0.4, 0.3, 0.3)]
-)
+@pytest.mark.parametrize("uniform, priority, recency", [(0, 1, 0), (0.4, 0.3, 0.3)])
 def test_dummy_run_trains(tmp_path, uniform, priority, recency):
     fracs = {"uniform": uniform, "priority": priority, "recency": recency}
     command = [sys.executable, "dreamerv3/main.py", "--configs", "debug", "--run.steps", "200"]

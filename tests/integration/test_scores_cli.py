@@ -80,6 +80,7 @@ def read_csv(path):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.slow
 def test_user_report_10(runs, published, tmp_path):
     """Curves and tables from what the trainer wrote, next to published logs."""
     result = script("plot", runs, published, "--bins", 20, cwd=tmp_path)
@@ -134,6 +135,7 @@ def test_export_follows_the_public_rules(runs, published, tmp_path):
     assert "there already" in result.stderr
 
 
+@pytest.mark.slow
 def test_every_picture_format_axis_and_option(runs, published, tmp_path):
     outputs = [tmp_path / f"figure.{suffix}" for suffix in ("png", "svg", "pdf", "csv")]
     script(
@@ -249,6 +251,7 @@ def test_window_of_25k_frames_gives_table_11(tmp_path):
 
 
 @needs_official
+@pytest.mark.slow
 def test_official_curves_with_own_runs(runs, tmp_path):
     paths = [OFFICIAL / f"dmc_proprio-{method}.json.gz" for method in OFFICIAL_METHODS]
     result = script("plot", runs, *paths, "--resamples", 50, "--dpi", 40, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Short runs of one task per kind of suite: trained where spaces differ, else with random actions."""
+"""Short runs, one task per kind of suite: trained where spaces differ, else with random actions."""
 
 import importlib.util
 import json

@@ -58,14 +58,8 @@ FITTING = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "tall gray",
-        pytest.param("stack of four", marks=pytest.mark.slow),
-        pytest.param("signed float", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FITTING)
 def test_images_train_and_give_a_video_of_their_shape(kind):
     space = FITTING[kind]
     _, trained, reported = trace(build({"camera": space}))

@@ -104,12 +104,14 @@ def test_losses_have_a_value_per_start(stepwise):
     assert len(set(np.asarray(losses["value"]).ravel().tolist())) == 6
 
 
+@pytest.mark.slow
 def test_only_actor_and_critic_learn(stepwise):
     for path, grad in stepwise[0].items():
         learns = path.split("/")[0] in ACTOR_CRITIC
         assert bool(jnp.abs(grad).max() > 0) is learns, path
 
 
+@pytest.mark.slow
 def test_weights_per_state_weight_the_gradient(stepwise, ordinary):
     """What is multiplied into a loss, per start or imagined step, is differentiated like it."""
     assert_same(stepwise, ordinary)

@@ -18,11 +18,8 @@ ROWS, LENGTH = 3, 5
     "options",
     [
         {},
-        {"absolute": True},
-        {"obslayers": 0},
-        {"obslayers": 2},
-        {"dynlayers": 0},
-        {"dynlayers": 2},
+        {"absolute": True, "obslayers": 0, "dynlayers": 2},
+        {"obslayers": 2, "dynlayers": 0},
     ],
 )
 def test_steps_equal_the_sequence(options):

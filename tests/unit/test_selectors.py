@@ -96,9 +96,14 @@ def weight_of(start, exponent, maxfrac):
     return maxfrac * powers.max() + (1 - maxfrac) * powers.mean()
 
 
-@pytest.mark.parametrize("exponent, maxfrac", [
-    pytest.param(1.0, 0.0, marks=pytest.mark.slow), (0.8, 0.5), pytest.param(2.0, 1.0, marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize(
+    "exponent, maxfrac",
+    [
+        pytest.param(1.0, 0.0, marks=pytest.mark.slow),
+        (0.8, 0.5),
+        pytest.param(2.0, 1.0, marks=pytest.mark.slow),
+    ],
+)
 def test_prioritized_with_eviction(exponent, maxfrac):
     """Draws follow the weights of whatever items there are at the time."""
     selector = Prioritized(exponent, zero_on_sample=False, maxfrac=maxfrac, seed=4)
