@@ -46,9 +46,14 @@ class Encoder(nj.Module):
         """Sort the observations into vectors and images.
 
         Raises:
-          UnsupportedSpace: An observation is neither, or an image has a size that cannot be halved
-            down to a map between 3x3 and 16x16.
+          UnsupportedSpace: There is no observation, or one is neither, or an image has a size that
+            cannot be halved down to a map between 3x3 and 16x16.
         """
+        if not obs_space:
+            raise UnsupportedSpace(
+                "Got an environment without observations, expected at least one key besides reward, "
+                "is_first, is_last and is_terminal: an agent that sees nothing has nothing to model."
+            )
         self.obs_space = dict(obs_space)
         self.vectors = {k: s for k, s in obs_space.items() if len(s.shape) <= 2}
         self.images = {k: s for k, s in obs_space.items() if len(s.shape) == 3}

@@ -66,15 +66,21 @@ def _of_size(images: Group, size: tuple[int, ...]) -> Group:
 
 
 def _check_size(key: str, space: Space, stages: int) -> None:
-    height, width, _ = space.shape
+    height, width, channels = space.shape
+    if height < SMALLEST_MAP * 2**stages <= min(width, channels):
+        raise UnsupportedSpace(
+            f"Got image '{key}' of shape {space.shape}, expected height, width, channels, but it "
+            "looks as if the channels come first: move them to the end in the environment."
+        )
     nearest = nearest_size(height, stages), nearest_size(width, stages)
     if nearest != (height, width):
         raise UnsupportedSpace(
             f"Got image '{key}' of size {height}x{width} (shape {space.shape} is height, width, "
             f"channels), which {stages} halvings do not bring to a map between "
             f"{SMALLEST_MAP}x{SMALLEST_MAP} and {LARGEST_MAP}x{LARGEST_MAP}; the nearest size that "
-            f"works is {nearest[0]}x{nearest[1]}. Resize it in the environment, for example with "
-            "embodied.core.wrappers.ResizeImage, or flatten what is not a picture."
+            f"works is {nearest[0]}x{nearest[1]}. Set the size of the suite or of an import "
+            f"path, such as --env.custom.size {nearest[0]} {nearest[1]}, or flatten what is not a "
+            "picture."
         )
 
 

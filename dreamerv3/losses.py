@@ -129,7 +129,8 @@ def policy_loss(
     for key, dist in policy.items():
         metrics[f"ent/{key}"] = entropy[key]
         if jnp.issubdtype(action[key].dtype, jnp.integer):
-            metrics[f"rand/{key}"] = (entropy[key] - dist.minent) / (dist.maxent - dist.minent)
+            span = dist.maxent - dist.minent  # Zero for an action without a choice.
+            metrics[f"rand/{key}"] = (entropy[key] - dist.minent) / jnp.where(span > 0, span, 1)
     return sg(weight) * loss, sg(metrics)
 
 

@@ -53,7 +53,7 @@ def train(argv: Sequence[str]) -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s")
     config = command_line.resolve(argv)
     # Only a command line that makes sense has to wait for JAX.
-    from dreamerv3.cli import scripts
+    from dreamerv3.cli import factories, scripts
     from dreamerv3.cli.next_steps import announced
     from dreamerv3.cli.run_folder import claimed
     from embodied.envs.errors import EnvError
@@ -69,6 +69,7 @@ def train(argv: Sequence[str]) -> None:
         join_hosts(config.jax.coordinator_address, config.replica, config.replicas)
         platform = prepare_process(config.jax)
         print(describe_platform(platform.name, config.jax.platform), flush=True)
+        factories.check_env(config)
         with claimed(config), announced(config):
             scripts.start(config)
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:

@@ -153,7 +153,10 @@ def resources(config: Config) -> Iterator[Finding]:
     except Exception as error:
         yield Finding(f"the agent: {type(error).__name__}: {error}", _task_fix(config))
         return
-    yield Finding(f"parameters and optimizer take {format_bytes(state_bytes)}")
+    room, own = _learning_memory(config, memory)
+    fix = "" if state_bytes <= room else "a smaller preset such as size12m, or smaller observations"
+    state = f"parameters and optimizer take {format_bytes(state_bytes)}"
+    yield Finding(f"{state} of the {format_bytes(room)} that are free for them", fix)
     checkpoints = (config.run.keep + 1) * state_bytes
     replay = factories.make_replay(config, "replay")
     needs = replay_requirements(spaces, replay.length, replay.capacity, config.run.envs)
@@ -164,9 +167,10 @@ def resources(config: Config) -> Iterator[Finding]:
         f"the replay grows to {needs.capacity:,} items: {format_bytes(needs.ram_bytes)} of memory "
         f"and {format_bytes(needs.disk_bytes)} of disk"
     )
-    problem = needs.problem(memory, disk - checkpoints)
+    left = memory if own else max(0, memory - state_bytes)
+    problem = needs.problem(left, disk - checkpoints)
     if problem:
-        yield Finding(problem, f"{_smaller(needs, memory, disk - checkpoints)}a larger machine")
+        yield Finding(problem, f"{_smaller(needs, left, disk - checkpoints)}a larger machine")
 
 
 CHECKS: dict[str, Callable[[Config], Iterator[Finding]]] = {
@@ -189,6 +193,21 @@ def _smaller(needs: Requirements, memory: int, disk: int) -> str:
     steps = 0.8 * min(memory / needs.bytes_per_step, disk / needs.bytes_per_step)
     capacity = int(steps) - (needs.steps - needs.capacity)
     return f"--replay.size {capacity:.1e}, or " if capacity > 0 else ""
+
+
+def _learning_memory(config: Config, memory: int) -> tuple[int, bool]:
+    """Bytes that are free where the agent learns, and whether that is a memory of its own."""
+    import jax
+
+    from embodied.jax.memory import free_memory
+    from embodied.jax.platform import PlatformError, choose_platform
+
+    try:
+        name = choose_platform(config.jax.platform, prealloc=False)
+    except PlatformError:
+        return memory, False
+    free = None if name == "cpu" else free_memory(jax.local_devices(backend=name)[0])
+    return (memory, False) if free is None else (free, True)
 
 
 def _agent_needs(config: Config) -> tuple[dict[str, Space], int]:

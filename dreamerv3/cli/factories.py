@@ -6,8 +6,10 @@ agent is made.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pathlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +40,8 @@ SHARED = (
     "logdir", "seed", "replica", "replicas", "batch_size", "batch_length", "report_length",
     "replay_context", "consec_train", "consec_report",
 )  # fmt: skip
+#: Seconds of making an environment from which no further one is made for a trial.
+SLOW_CONSTRUCTION = 8.0
 
 
 def make_env(config: Config, index: int, **overrides: Any) -> Env:
@@ -69,18 +73,40 @@ def make_env(config: Config, index: int, **overrides: Any) -> Env:
     return wrap_env(env)
 
 
+@dataclasses.dataclass
+class Construction:
+    """How many seconds it took to make one environment; 0 before that is known."""
+
+    seconds: float = 0.0
+
+
 class EnvMaker:
     """Makes environments of a task by their index, or all at once where the task allows it."""
 
-    def __init__(self, config: Config, evaluation: bool = False) -> None:
+    def __init__(
+        self, config: Config, evaluation: bool = False, construction: Construction | None = None
+    ) -> None:
         """Prepare to make environments.
 
         Args:
           config: The whole config.
           evaluation: Whether they are those of `make_eval_env`, which are made one by one.
+          construction: Shared by those that make environments of the same task.
         """
         self._config = config
         self._evaluation = evaluation
+        self._construction = construction or Construction()
+
+    def for_evaluation(self) -> EnvMaker:
+        """Return what makes environments of the same task for evaluation."""
+        return EnvMaker(self._config, True, self._construction)
+
+    def spaces(self) -> tuple[dict[str, Space], dict[str, Space]]:
+        """Look up the spaces, see `make_spaces`, and print what is surprising about them."""
+        start = time.monotonic()
+        spaces = make_spaces(self._config, functools.partial(print, flush=True))
+        self._construction.seconds = time.monotonic() - start
+        return spaces
 
     def __call__(self, index: int) -> Env:
         """Make one environment, see `make_env`."""
@@ -99,8 +125,22 @@ class EnvMaker:
 
     @property
     def needs_processes(self) -> bool:
-        """Whether only one of these environments should be in a process."""
+        """Whether only one of these environments should be in a process, without a trial.
+
+        That is so where making one takes long, and several together would take even longer.
+        """
+        if self._construction.seconds > SLOW_CONSTRUCTION:
+            return True
         return registry.needs_processes(self._config.task)
+
+
+def check_env(config: Config) -> None:
+    """Check the task and the options of its constructor, which is imported but not called.
+
+    Raises:
+      EnvError: If the environment cannot be made like this.
+    """
+    registry.check(config.task, config.env.get(registry.suite_of(config.task), {}))
 
 
 def wrap_env(env: Env) -> Env:
@@ -123,8 +163,14 @@ def make_eval_env(config: Config, index: int) -> Env:
     return make_env(config, config.run.envs + 1 + index)
 
 
-def make_spaces(config: Config) -> tuple[dict[str, Space], dict[str, Space]]:
+def make_spaces(
+    config: Config, say: Callable[[str], None] | None = None
+) -> tuple[dict[str, Space], dict[str, Space]]:
     """Look up the spaces of the task as an agent sees them: no `log/` keys, no `reset`.
+
+    Args:
+      config: The whole config.
+      say: Takes sentences about what is surprising in the translation of a foreign environment.
 
     Raises:
       EnvError: If the task cannot be made.
@@ -134,23 +180,28 @@ def make_spaces(config: Config) -> tuple[dict[str, Space], dict[str, Space]]:
     try:
         obs_space = {k: v for k, v in env.obs_space.items() if not k.startswith("log/")}
         act_space = {k: v for k, v in env.act_space.items() if k != "reset"}
+        notes = getattr(env, "notes", ())
+        if say is not None:
+            for note in notes:
+                say(note)
     finally:
         env.close()
     return obs_space, act_space
 
 
-def make_agent(config: Config, policy_batch: int = 0) -> Agent:
+def make_agent(config: Config, policy_batch: int = 0, envs: EnvMaker | None = None) -> Agent:
     """Make the agent for the spaces of the task, compiled and ready to act and learn.
 
     Args:
       config: The whole config.
       policy_batch: Environments that act together, by default all.
+      envs: What will make the environments.
 
     Raises:
       EnvError: If the task cannot be made.
       PlatformError: If the hardware that was asked for is not there.
     """
-    obs_space, act_space = make_spaces(config)
+    obs_space, act_space = (envs or EnvMaker(config)).spaces()
     if config.random_agent:
         return RandomAgent(obs_space, act_space, config.seed)
     agent_class = agents.load(config.agent_class)
@@ -166,7 +217,9 @@ def make_agent(config: Config, policy_batch: int = 0) -> Agent:
 
 
 def make_acting_agent(
-    config: Config, spaces: tuple[dict[str, Space], dict[str, Space]] | None = None
+    config: Config,
+    spaces: tuple[dict[str, Space], dict[str, Space]] | None = None,
+    envs: EnvMaker | None = None,
 ) -> Agent:
     """Make an agent that acts with loaded parameters, or at random, but cannot learn.
 
@@ -175,12 +228,13 @@ def make_acting_agent(
     Args:
       config: The whole config.
       spaces: Those of the task, if they are known.
+      envs: What will make the environments.
 
     Raises:
       EnvError: If the task cannot be made.
       PlatformError: If the hardware that was asked for is not there.
     """
-    obs_space, act_space = spaces or make_spaces(config)
+    obs_space, act_space = spaces or (envs or EnvMaker(config)).spaces()
     agent_class, options = agents.load(config.agent_class), agent_config(config)
     agent: Agent
     if agent_class.acts_itself:

@@ -19,14 +19,16 @@ def train(config: Config) -> None:
     """Collect experience and learn from it."""
     from embodied.run.train import train
 
-    train(partial(factories.make_agent, config), *_shared(config))
+    envs = factories.EnvMaker(config)
+    train(partial(factories.make_agent, config, envs=envs), *_shared(config, envs))
 
 
 def collect(config: Config) -> None:
     """Fill a replay folder with the steps of a saved agent, or at random."""
     from embodied.run.collect import collect
 
-    collect(partial(factories.make_acting_agent, config), *_shared(config))
+    envs = factories.EnvMaker(config)
+    collect(partial(factories.make_acting_agent, config, envs=envs), *_shared(config, envs))
 
 
 def offline(config: Config) -> None:
@@ -47,13 +49,14 @@ def train_eval(config: Config) -> None:
     """Train, and evaluate in separate environments."""
     from embodied.run.train_eval import train_eval
 
+    envs = factories.EnvMaker(config)
     train_eval(
-        partial(factories.make_agent, config),
+        partial(factories.make_agent, config, envs=envs),
         (
             partial(factories.make_replay, config, "replay"),
             partial(factories.make_replay, config, "eval_replay", "eval"),
         ),
-        (factories.EnvMaker(config), factories.EnvMaker(config, evaluation=True)),
+        (envs, envs.for_evaluation()),
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
         factories.make_options(config),
@@ -64,9 +67,10 @@ def eval_only(config: Config) -> None:
     """Evaluate a saved agent."""
     from embodied.run.eval_only import eval_only
 
+    envs = factories.EnvMaker(config, evaluation=True)
     eval_only(
-        partial(factories.make_acting_agent, config),
-        factories.EnvMaker(config, evaluation=True),
+        partial(factories.make_acting_agent, config, envs=envs),
+        envs,
         factories.make_options(config),
     )
 
@@ -79,7 +83,8 @@ def parallel(config: Config) -> None:
     # Batches are drawn ahead, and the policy is compiled for the environments that act together.
     config = config.update({"run.deterministic": False})
     group = group_size(config.run.envs, config.run.actor_batch)
-    parallel(partial(factories.make_agent, config, group), *_shared(config))
+    shared = _shared(config, factories.EnvMaker(config))
+    parallel(partial(factories.make_agent, config, group), *shared)
 
 
 def parallel_env(config: Config) -> None:
@@ -106,11 +111,11 @@ def parallel_replay(config: Config) -> None:
     parallel_replay(make_replay, factories.make_options(config))
 
 
-def _shared(config: Config) -> tuple[Any, ...]:
+def _shared(config: Config, envs: factories.EnvMaker) -> tuple[Any, ...]:
     """Replay, environments, streams, logger and options, the same in several scripts."""
     return (
         partial(factories.make_replay, config, "replay"),
-        factories.EnvMaker(config),
+        envs,
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
         factories.make_options(config),

@@ -2,7 +2,8 @@
 
 `python -m embodied.envs.check TASK [--steps N] [--seed N] [--<constructor argument> VALUE ...]`
 prints a table of keys, shapes, dtypes and ranges, episode lengths, terminal steps, steps per second
-and every violation. Exit code 1 if there are any, 2 for a wrong command line.
+and every violation. Exit code 1 if there are any, 2 for a wrong command line. A task that computes
+many instances at once is checked with three of them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import pathlib
+import re
 import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,11 +24,19 @@ import numpy as np
 
 from embodied.core.interfaces import Env
 from embodied.core.program import run_program
-from embodied.core.space import Space
+from embodied.core.space import Space, SpaceError
 from embodied.envs import registry
 from embodied.envs.errors import EnvError
 
 FLAGS = ("is_first", "is_last", "is_terminal")
+#: Instances of a task that computes many at once.
+INSTANCES = 3
+#: Folders of code that is not the user's.
+FOREIGN = (
+    str(pathlib.Path(__file__).parents[1]),
+    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+    "<",
+)
 
 
 @dataclasses.dataclass
@@ -52,6 +64,8 @@ class Report:
       lengths: Steps of each finished episode, without the reset.
       terminals: Number of episodes that ended in a terminal step.
       steps: Steps taken, resets included.
+      instances: Number of environments that step together.
+      notes: Sentences of the adapter on how it translates observations.
       seconds: Time inside `env.step`.
       violations: Sentence per kind of violation, with the number of times and the first step.
     """
@@ -61,6 +75,8 @@ class Report:
     lengths: list[int] = dataclasses.field(default_factory=list)
     terminals: int = 0
     steps: int = 0
+    instances: int = 1
+    notes: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     violations: dict[str, tuple[int, int, str]] = dataclasses.field(default_factory=dict)
 
@@ -80,9 +96,11 @@ class Report:
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         rate = f"{self.steps / self.seconds:.0f}" if self.seconds else "-"
         lengths = f"{min(self.lengths)} to {max(self.lengths)}" if self.lengths else "none ended"
+        together = f" of {self.instances} instances" if self.instances > 1 else ""
         lines += [
             "",
-            f"steps {self.steps}, steps per second {rate}",
+            *(f"note: {note}" for note in self.notes),
+            f"steps {self.steps}{together}, steps per second {rate}",
             f"episodes ended {len(self.lengths)}, terminal {self.terminals}, lengths {lengths}",
             f"violations {len(self.violations)}",
         ]
@@ -94,10 +112,11 @@ class Report:
 def check(env: Env, steps: int = 200, seed: int = 0) -> Report:
     """Step an environment with random actions and compare everything with its contract.
 
-    One reset is forced in the middle of an episode, after a quarter of the steps.
+    One reset is forced in the middle of an episode, after a quarter of the steps. After an error,
+    the check goes on with a reset, as long as that works.
 
     Args:
-      env: The environment; it is not closed.
+      env: The environment, or a `BatchedEnv`; it is not closed.
       steps: Number of calls of `env.step`.
       seed: Seed of the actions.
     """
@@ -108,52 +127,105 @@ def check(env: Env, steps: int = 200, seed: int = 0) -> Report:
         report.violate("spaces", f"obs_space or act_space raised {_describe(error)}")
         return report
     report.spaces = {**obs_space, **{f"action {key}": space for key, space in act_space.items()}}
+    report.notes = list(getattr(env, "notes", ()))
     _check_spaces(report, obs_space, act_space)
-    if report.violations:
-        return report
-    _run(report, env, steps, np.random.default_rng(seed))
+    # What is declared wrong is not compared with what is declared.
+    sound = {key: space for key, space in obs_space.items() if key not in report.violations}
+    _run(report, env, steps, np.random.default_rng(seed), sound)
     if dict(env.obs_space) != obs_space or dict(env.act_space) != act_space:
         report.violate("spaces", "obs_space or act_space changed while stepping")
     return report
 
 
-def _run(report: Report, env: Env, steps: int, rng: np.random.Generator) -> None:
+@dataclasses.dataclass
+class Episode:
+    """Where one instance is in its episode."""
+
+    length: int = 0
+    ended: bool = True
+
+
+def _run(
+    report: Report, env: Env, steps: int, rng: np.random.Generator, sound: Mapping[str, Space]
+) -> None:
     """Take the steps."""
-    obs_space, act_space = dict(env.obs_space), dict(env.act_space)
-    length, ended, force = 0, True, False
+    act_space, size = dict(env.act_space), getattr(env, "batch_size", None)
+    report.instances = size or 1
+    episodes = [Episode() for _ in range(report.instances)]
+    force = False
     previous: dict[str, tuple[Any, Any]] = {}
     for step in range(steps):
         force = force or step == steps // 4
-        reset = ended or (force and length > 0)
-        force = force and not (reset and not ended)
-        action: dict[str, Any] = {key: space.sample(rng) for key, space in act_space.items()}
-        action["reset"] = np.bool_(reset)
+        resets = np.array([episode.ended for episode in episodes])
+        if force and not resets.any() and min(episode.length for episode in episodes) > 0:
+            resets[:], force = True, False
+        actions = [_action(act_space, reset, rng) for reset in resets]
+        stacked = {key: np.stack([action[key] for action in actions]) for key in actions[0]}
         start = time.perf_counter()
         try:
-            obs = env.step(action)
+            obs = env.step(actions[0] if size is None else stacked)
         except Exception as error:
-            report.violate("exception", f"step raised {_describe(error)}")
-            return
+            _report_error(report, error)
+            report.steps += 1
+            if resets.all():
+                return
+            episodes = [Episode() for _ in episodes]
+            continue
         report.seconds += time.perf_counter() - start
         for key, (array, copy) in previous.items():
             if not np.array_equal(array, copy, equal_nan=array.dtype.kind == "f"):
                 report.violate(
                     f"{key} aliased", "the array changed at the next step, return a copy"
                 )
-        if not isinstance(obs, Mapping):
-            report.violate("observation", f"expected a dict, got {type(obs).__name__}")
+        parts = _split(report, obs, size)
+        if parts is None:
             return
-        _check_values(report, obs, obs_space)
-        if all(key in obs and np.ndim(obs[key]) == 0 for key in (*FLAGS, "reward")):
-            _check_flags(report, obs, reset)
-        length = 0 if reset else length + 1
-        ended = bool(np.any(obs.get("is_last", False)))
-        if ended:
-            report.lengths.append(length)
-            report.terminals += bool(np.any(obs.get("is_terminal", False)))
+        for part, reset, episode in zip(parts, resets, episodes, strict=True):
+            _check_step(report, part, bool(reset), episode, sound)
         arrays = {key: value for key, value in obs.items() if isinstance(value, np.ndarray)}
         previous = {key: (value, value.copy()) for key, value in arrays.items()}
         report.steps += 1
+
+
+def _action(
+    act_space: Mapping[str, Space], reset: bool, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Draw an action."""
+    action: dict[str, Any] = {key: space.sample(rng) for key, space in act_space.items()}
+    return action | {"reset": np.bool_(reset)}
+
+
+def _split(report: Report, obs: Any, size: int | None) -> list[Mapping[str, Any]] | None:
+    """List the observations of all instances; None if they cannot be told apart."""
+    if not isinstance(obs, Mapping):
+        report.violate("observation", f"expected a dict, got {type(obs).__name__}")
+        return None
+    if size is None:
+        return [obs]
+    for key, value in obs.items():
+        if np.shape(value)[:1] != (size,):
+            shape = np.shape(value)
+            report.violate(f"{key} value", f"expected {size} instances in front, got shape {shape}")
+            return None
+    return [{key: value[index] for key, value in obs.items()} for index in range(size)]
+
+
+def _check_step(
+    report: Report,
+    obs: Mapping[str, Any],
+    reset: bool,
+    episode: Episode,
+    obs_space: Mapping[str, Space],
+) -> None:
+    """Check one observation of one instance."""
+    _check_values(report, obs, obs_space)
+    if all(key in obs and np.ndim(obs[key]) == 0 for key in (*FLAGS, "reward")):
+        _check_flags(report, obs, reset)
+    episode.length = 0 if reset else episode.length + 1
+    episode.ended = bool(np.any(obs.get("is_last", False)))
+    if episode.ended:
+        report.lengths.append(episode.length)
+        report.terminals += bool(np.any(obs.get("is_terminal", False)))
 
 
 def _check_spaces(report: Report, obs_space: Any, act_space: Any) -> None:
@@ -180,6 +252,8 @@ def _check_values(report: Report, obs: Mapping[str, Any], obs_space: Mapping[str
             report.violate(f"{key} missing", "declared in obs_space but not in the observation")
     for key, value in obs.items():
         if key not in obs_space:
+            if key in report.violations:
+                continue
             report.violate(f"{key} extra", "in the observation but not declared in obs_space")
             continue
         if isinstance(value, np.ndarray | np.generic):
@@ -214,9 +288,23 @@ def _declared(space: Space) -> str:
     return "unbounded" if np.isinf([low, high]).all() else f"{low:.4g} to {high:.4g}"
 
 
+def _report_error(report: Report, error: Exception) -> None:
+    """Note what a step raised; of an invalid observation, each key by itself."""
+    if not isinstance(error, SpaceError):
+        report.violate(f"exception {type(error).__name__}", f"step raised {_describe(error)}")
+        return
+    for words in re.split(r" ?Invalid observation: ", str(error)):
+        key = re.match(r"key '([^']*)': ", words)
+        if words:
+            kind = f"{key[1]} value" if key else "observation"
+            report.violate(kind, words[key.end() :] if key else words)
+
+
 def _describe(error: Exception) -> str:
-    """Name an error and the line that raised it."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    """Name an error and the line of the user's that raised it or called what did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(FOREIGN)]
+    frame = (own or frames)[-1]
     return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
 
 
@@ -258,10 +346,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options, overrides = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        env = registry.make(options.task, overrides, seed=options.seed)
+        registry.check(options.task, overrides)
+        if registry.is_batched(options.task, overrides):
+            env = registry.make_batch(options.task, overrides, INSTANCES, seed=options.seed)
+        else:
+            env = registry.make(options.task, overrides, seed=options.seed)
     except EnvError as error:
         print(error, file=sys.stderr)
         return 2
+    except Exception as error:
+        print(f"The environment cannot be made: {_describe(error)}", file=sys.stderr)
+        return 1
     try:
         report = check(env, options.steps, options.seed)
     finally:

@@ -10,7 +10,15 @@ import numpy as np
 from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
 from embodied.envs.errors import UnsupportedSpace
-from embodied.envs.leaf import FLAGS, Leaf, action_leaf, leaf_name, observation_leaf
+from embodied.envs.leaf import (
+    FLAGS,
+    MAX_CLASSES,
+    Leaf,
+    action_leaf,
+    leaf_name,
+    named,
+    observation_leaf,
+)
 
 
 class FromDM(Env):
@@ -26,6 +34,7 @@ class FromDM(Env):
         obs_key: str = "observation",
         act_key: str = "action",
         ignore: Collection[str] = (),
+        max_classes: int = MAX_CLASSES,
     ) -> None:
         """Adapt an environment.
 
@@ -34,6 +43,7 @@ class FromDM(Env):
           obs_key: Name of the observation if the environment has a single array.
           act_key: Name of the action if the environment has a single array.
           ignore: The environment's own names of observations that are left out.
+          max_classes: Number of values up to which observed choices are classes, not numbers.
 
         Raises:
           UnsupportedSpace: An observation or action is not a numeric array, or two of them would
@@ -48,7 +58,8 @@ class FromDM(Env):
         if self._act_key is not None:
             action = {act_key: action}
         observation = {key: spec for key, spec in observation.items() if key not in ignore}
-        self._obs = _leaves(observation, observation_leaf, (*FLAGS, "reset"), "obs")
+        taken = (*FLAGS, "reset")
+        self._obs = _leaves(observation, observation_leaf, taken, "obs", max_classes)
         names = [key for _, key, _ in self._obs]
         self._act = _leaves(action, action_leaf, (*FLAGS, "reset", *names), "act")
         self._done = True
@@ -60,6 +71,11 @@ class FromDM(Env):
             "is_terminal": Space(bool),
         }
         self._act_space = {key: leaf.space for _, key, leaf in self._act} | {"reset": Space(bool)}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how observations are translated, in sentences."""
+        return [f"Observation {key!r} {leaf.note}." for _, key, leaf in self._obs if leaf.note]
 
     @property
     def obs_space(self) -> dict[str, Space]:
@@ -107,7 +123,11 @@ class FromDM(Env):
 
 
 def _leaves(
-    specs: Mapping[str, Any], make: Callable[..., Leaf], taken: Collection[str], prefix: str
+    specs: Mapping[str, Any],
+    make: Callable[..., Leaf],
+    taken: Collection[str],
+    prefix: str,
+    max_classes: int = 0,
 ) -> list[tuple[str, str, Leaf]]:
     """List original name, our name and leaf of every array in a dict of specs.
 
@@ -126,5 +146,7 @@ def _leaves(
         if any(key == other for _, other, _ in leaves):
             raise UnsupportedSpace(f"Two arrays would be named {key!r}; rename one of them.")
         bounds = getattr(spec, "minimum", None), getattr(spec, "maximum", None)
-        leaves.append((name, key, make(spec.dtype, tuple(spec.shape), *bounds)))
+        declared = {"choices": max_classes} if max_classes and hasattr(spec, "num_values") else {}
+        with named(key, prefix):
+            leaves.append((name, key, make(spec.dtype, tuple(spec.shape), *bounds, **declared)))
     return leaves

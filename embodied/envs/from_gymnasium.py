@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from embodied.core.interfaces import Env, Obs
 from embodied.core.space import Space
-from embodied.envs.errors import MissingExtra, UnknownTask
+from embodied.envs.gymnasium_ids import check_id, translate_errors
 from embodied.envs.gymnasium_spaces import Tree
-from embodied.envs.leaf import FLAGS, action_leaf, is_picture, observation_leaf
+from embodied.envs.leaf import FLAGS, MAX_CLASSES, action_leaf, observation_leaf
+from embodied.envs.picture_shape import picture_shape
 
 
 class FromGymnasium(Env):
@@ -35,6 +35,7 @@ class FromGymnasium(Env):
         act_key: str = "action",
         seed: int | None = None,
         package: str = "gymnasium",
+        max_classes: int = MAX_CLASSES,
         **kwargs: Any,
     ) -> None:
         """Adapt an environment.
@@ -46,6 +47,7 @@ class FromGymnasium(Env):
           act_key: Name of the action if the environment has a single one.
           seed: Handed to the first reset.
           package: Whose `make` knows the id, `gymnasium` or the old `gym`.
+          max_classes: Number of values up to which observed choices are classes, not numbers.
           **kwargs: Handed to `gymnasium.make` with the id.
 
         Raises:
@@ -55,7 +57,7 @@ class FromGymnasium(Env):
         space = self._env.observation_space
         obs_key = obs_key or obs_key_of(space)
         taken: tuple[str, ...] = (*FLAGS, "reset")
-        self._obs = Tree(space, obs_key, observation_leaf, taken, "obs")
+        self._obs = Tree(space, obs_key, observation_leaf, taken, "obs", max_classes)
         taken = (*taken, *self._obs.leaves)
         self._act = Tree(self._env.action_space, act_key, action_leaf, taken, "act")
         self._seed = seed
@@ -66,6 +68,18 @@ class FromGymnasium(Env):
         }
         actions = {name: leaf.space for name, leaf in self._act.leaves.items()}
         self._act_space = {**actions, "reset": Space(bool)}
+
+    @staticmethod
+    def check(env: str, package: str = "gymnasium", **kwargs: Any) -> None:
+        """Check an id and the options of its constructor, see `check_id`."""
+        ours = ("obs_key", "act_key", "seed", "max_classes")
+        options = {key: value for key, value in kwargs.items() if key not in ours}
+        check_id(env, package, "make", options)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of how observations are translated, in sentences."""
+        return self._obs.notes
 
     @property
     def obs_space(self) -> dict[str, Space]:
@@ -133,28 +147,17 @@ class FromGymnasium(Env):
 
 def obs_key_of(space: Any) -> str:
     """Name a single observation: `image` if it is a picture, else `vector`."""
+    shape = space.shape
+    if not shape:
+        return "vector"
     bounds = [getattr(space, name, None) for name in ("low", "high")]
-    picture = bool(space.shape) and is_picture(space.dtype, space.shape, *bounds)
-    return "image" if picture else "vector"
+    return "image" if picture_shape(space.dtype, shape, *bounds) else "vector"
 
 
 def flag_spaces() -> dict[str, Space]:
     """Spaces of what every observation has."""
     flags = ("is_first", "is_last", "is_terminal")
     return {"reward": Space(np.float32), **{key: Space(bool) for key in flags}}
-
-
-@contextlib.contextmanager
-def translate_errors(name: str, package: str = "gymnasium") -> Iterator[None]:
-    """Turn what `make` and `make_vec` raise into errors that name the task."""
-    errors = importlib.import_module(f"{package}.error")
-    unknown = (errors.UnregisteredEnv, errors.NameNotFound, errors.VersionNotFound)
-    try:
-        yield
-    except unknown as error:
-        raise UnknownTask(f"{package} knows no environment {name!r}: {error}") from error
-    except errors.DependencyNotInstalled as error:
-        raise MissingExtra(f"{package} environment {name!r} lacks a package: {error}") from error
 
 
 def _make(name: str, package: str, kwargs: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from embodied.core.space import SpaceError
 from embodied.envs.errors import UnsupportedSpace
-from embodied.envs.leaf import Leaf, leaf_name
+from embodied.envs.leaf import Leaf, leaf_name, named
 
 MakeLeaf = Callable[..., Leaf]
 
@@ -26,7 +26,13 @@ class Tree:
     """
 
     def __init__(
-        self, space: Any, single: str, make: MakeLeaf, taken: Collection[str], prefix: str
+        self,
+        space: Any,
+        single: str,
+        make: MakeLeaf,
+        taken: Collection[str],
+        prefix: str,
+        choices: int = 0,
     ) -> None:
         """Collect the arrays of a space.
 
@@ -36,6 +42,7 @@ class Tree:
           make: `observation_leaf` or `action_leaf`.
           taken: Names that mean something else; such an array gets the prefix and `_` in front.
           prefix: `obs` or `act`.
+          choices: For observations, number of values up to which choices are classes.
 
         Raises:
           UnsupportedSpace: A space holds no numeric array, or two arrays would share a name.
@@ -44,9 +51,16 @@ class Tree:
         self._make = make
         self._taken = taken
         self._prefix = prefix
+        self._choices = choices
         self._names: dict[tuple[Any, ...], str] = {}
         self.leaves: dict[str, Leaf] = {}
         self._collect(space, (), single)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is surprising about the arrays, in sentences."""
+        leaves = self.leaves.items()
+        return [f"Observation {name!r} {leaf.note}." for name, leaf in leaves if leaf.note]
 
     def flatten(self, value: Any, batch: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
         """Turn a nested value of the environment into our arrays by name.
@@ -56,10 +70,13 @@ class Tree:
           batch: Dimensions in front of those of every array, where there are several instances.
 
         Raises:
-          SpaceError: Containers or arrays are not as declared.
+          SpaceError: Containers or arrays are not as declared; names all of these arrays.
         """
         result: dict[str, np.ndarray] = {}
-        self._flatten(self._space, (), value, batch, result)
+        problems: list[SpaceError] = []
+        self._flatten(self._space, (), value, batch, result, problems)
+        if problems:
+            raise SpaceError(" ".join(map(str, problems))) from problems[0]
         return result
 
     def unflatten(self, values: Mapping[str, Any]) -> Any:
@@ -77,7 +94,8 @@ class Tree:
         if name in self.leaves:
             raise UnsupportedSpace(f"Two arrays would be named {name!r}; rename one of them.")
         self._names[path] = name
-        self.leaves[name] = _leaf(space, name, self._make)
+        with named(name, self._prefix):
+            self.leaves[name] = _leaf(space, self._make, self._choices)
 
     def _flatten(
         self,
@@ -86,11 +104,15 @@ class Tree:
         value: Any,
         batch: tuple[int, ...],
         result: dict[str, np.ndarray],
+        problems: list[SpaceError],
     ) -> None:
         children = _children(space)
         if children is None:
             name = self._names[path]
-            result[name] = self.leaves[name].encode(value, name, batch)
+            try:
+                result[name] = self.leaves[name].encode(value, name, batch)
+            except SpaceError as error:
+                problems.append(error)
             return
         expected = [key for key, _ in children]
         if isinstance(value, Mapping):
@@ -102,7 +124,7 @@ class Tree:
             message = f"expected the keys {sorted(expected)} in {where}, got {_describe(value)}"
             raise SpaceError(f"Invalid observation: {message}.")
         for key, child in children:
-            self._flatten(child, (*path, key), value[key], batch, result)
+            self._flatten(child, (*path, key), value[key], batch, result, problems)
 
     def _build(self, space: Any, path: tuple[Any, ...], values: Mapping[str, Any]) -> Any:
         children = _children(space)
@@ -137,19 +159,20 @@ def _children(space: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
-def _leaf(space: Any, name: str, make: MakeLeaf) -> Leaf:
+def _leaf(space: Any, make: MakeLeaf, choices: int) -> Leaf:
     """Make the leaf of one space that is not a container."""
     if _is(space, "Box"):
         return make(space.dtype, space.shape, space.low, space.high)
+    declared = {"choices": choices} if choices else {}
     if _is(space, "Discrete"):
         start = getattr(space, "start", 0)
-        return make(space.dtype, (), start, start + space.n - 1)
+        return make(space.dtype, (), start, start + space.n - 1, **declared)
     if _is(space, "MultiDiscrete"):
         start = getattr(space, "start", 0)
-        return make(space.dtype, space.shape, start, start + space.nvec - 1)
+        return make(space.dtype, space.shape, start, start + space.nvec - 1, **declared)
     if _is(space, "MultiBinary"):
         return make(space.dtype, space.shape, 0, 1)
     raise UnsupportedSpace(
-        f"Got a {type(space).__name__} space for {name!r}, expected Box, Discrete, MultiDiscrete, "
-        "MultiBinary, Dict or Tuple; turn it into numbers with an observation or action wrapper."
+        f"Got a {type(space).__name__} space, expected Box, Discrete, MultiDiscrete, MultiBinary, "
+        "Dict or Tuple; turn it into numbers with an observation or action wrapper."
     )

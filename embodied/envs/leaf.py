@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
 from embodied.core.space import Space, SpaceError
 from embodied.envs.errors import UnsupportedSpace
+from embodied.envs.picture_shape import HUGE, looks_like_picture, picture_shape
 
-#: Integers with more values than this are observed as numbers instead of as classes.
-MAX_CLASSES = 256
-#: Bounds at least this large say "unbounded" (MuJoCo's largest number is 1e10).
-HUGE = 1e9
-
+#: Elements of integer arrays with more values than this are observed as numbers, not as classes.
+ARRAY_CLASSES = 256
+#: The same for what an environment declares as choices, by default.
+MAX_CLASSES = 4096
 
 #: Observation keys that every environment has.
 FLAGS = ("reward", "is_first", "is_last", "is_terminal")
@@ -33,6 +34,8 @@ class Leaf:
       offset: What is added to our integers to get the environment's.
       low: Smallest value on the environment's side, or None.
       high: Largest value on the environment's side, inclusive, or None.
+      axes: Order in which the axes of an observation are taken, or None for their own.
+      note: What is surprising about an observation's space, the end of a sentence, or ''.
     """
 
     space: Space
@@ -41,6 +44,8 @@ class Leaf:
     offset: np.ndarray | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    axes: tuple[int, ...] | None = None
+    note: str = ""
 
     def encode(self, value: Any, key: str = "", batch: tuple[int, ...] = ()) -> np.ndarray:
         """Convert an observation of the environment into ours.
@@ -67,6 +72,9 @@ class Leaf:
         if result.dtype.kind in "iu" and found.dtype != result.dtype and (result != found).any():
             message = f"expected values that fit into {self.dtype}, got {_brief(value)}"
             raise SpaceError(f"Invalid observation: key {key!r}: {message}.")
+        if self.axes is not None:
+            axes = (len(batch) + axis for axis in self.axes)
+            result = result.transpose((*range(len(batch)), *axes))
         shape = (*batch, *self.space.shape)
         return result if result.shape == shape else result.reshape(shape)
 
@@ -105,57 +113,75 @@ def leaf_name(name: str, taken: Collection[str], prefix: str) -> str:
     return f"{prefix}_{key}" if key in taken else key
 
 
-def observation_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:
+@contextlib.contextmanager
+def named(name: str, prefix: str) -> Iterator[None]:
+    """Put the name of an array in front of what is wrong with its space.
+
+    Args:
+      name: Name of the array.
+      prefix: `obs` or `act`.
+
+    Raises:
+      UnsupportedSpace: As in the context.
+    """
+    try:
+        yield
+    except UnsupportedSpace as error:
+        kind = "observation" if prefix == "obs" else "action"
+        raise UnsupportedSpace(f"Invalid {kind} {name!r}: {error}") from error
+
+
+def observation_leaf(
+    dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None, choices: int = 0
+) -> Leaf:
     """Make the leaf of an observation.
 
-    Images stay as they are: uint8 with three dimensions, and floats with three dimensions and
-    bounds. An array of bytes with two dimensions and the full range becomes an image with one
-    channel. Integers with a small declared range become classes from 0, other integers become
-    float32, and so does float64. What is no image is flattened to at most two dimensions.
+    Pictures, see `picture_shape`, stay as they are if they are bytes and become float32 else.
+    Integers with a small declared range become classes from 0, other integers become float32, and
+    so does float64. What is no picture is flattened to at most two dimensions.
 
     Args:
       dtype: Type on the environment's side.
       shape: Shape of the array.
       low: Smallest value, a scalar or an array, or None if there is none.
       high: Largest value, inclusive.
+      choices: For integers that the environment declares as choices, the number of values up to
+        which they become classes; else 0.
 
     Raises:
-      UnsupportedSpace: The values are not numbers.
+      UnsupportedSpace: The values are not numbers, or bytes of a shape that no picture has.
     """
     dtype = _numeric(dtype)
-    if is_picture(dtype, shape, low, high):
-        shape_here = shape if len(shape) == 3 else (*shape, 1)
-        bounds = (None, None) if dtype == np.uint8 else _bounds(shape, low, high)
+    picture = picture_shape(dtype, shape, low, high)
+    if picture is not None:
         kind = np.uint8 if dtype == np.uint8 else np.float32
-        return Leaf(Space(kind, shape_here, *bounds), dtype, shape)
+        lows, highs = (None, None) if dtype == np.uint8 else _bounds(shape, low, high)
+        moved = (_arranged(bound, picture.axes, picture.shape) for bound in (lows, highs))
+        axes = None if picture.axes == tuple(range(len(shape))) else picture.axes
+        space = Space(kind, picture.shape, *moved)
+        return Leaf(space, dtype, shape, axes=axes, note=picture.note)
     flat = shape if len(shape) <= 2 else (math.prod(shape[:-1]), shape[-1])
     if dtype.kind == "b":
         return Leaf(Space(bool, flat), dtype, shape)
+    note = ""
     if np.issubdtype(dtype, np.integer):
         sizes = _sizes(dtype, shape, low, high)
-        if sizes is not None and np.max(sizes, initial=1) <= MAX_CLASSES:
+        if sizes is not None and np.max(sizes, initial=1) <= (choices or ARRAY_CLASSES):
             leaf = _classes(dtype, shape, low, sizes)
             space = Space(np.int32, flat, 0, leaf.space.high.reshape(flat))
             return dataclasses.replace(leaf, space=space)
-    lower, upper = (x if np.ndim(x) == 0 else x.reshape(flat) for x in _bounds(shape, low, high))
-    return Leaf(Space(np.float32, flat, lower, upper), dtype, shape)
-
-
-def is_picture(dtype: Any, shape: tuple[int, ...], low: Any, high: Any) -> bool:
-    """Whether an array is observed as an image [height, width, channels].
-
-    That is, three dimensions of bytes with more than half of their range or of floats with bounds,
-    or two dimensions of bytes with the full range.
-    """
-    dtype = np.dtype(dtype)
-    if dtype == np.uint8:
-        low, high = 0 if low is None else low, 255 if high is None else high
-        whole = bool(np.all(np.asarray(low) == 0) and np.all(np.asarray(high) == 255))
-        return (len(shape) == 3 and bool(np.max(high) >= 128)) or (len(shape) == 2 and whole)
-    if dtype.kind != "f" or len(shape) != 3 or low is None or high is None:
-        return False
-    bounds = np.concatenate([np.ravel(low), np.ravel(high)]).astype(np.float64)
-    return bool((np.abs(bounds) < HUGE).all())
+        if choices and sizes is not None:
+            note = (
+                f"has {np.max(sizes):,} classes, more than the {choices:,} of the option "
+                "max_classes, and is seen as a number"
+            )
+    if not note and looks_like_picture(dtype, shape):
+        note = (
+            f"of shape {shape} is no picture but a vector of {math.prod(shape):,} numbers; if it "
+            "should be one, give it the shape height, width, channels and finite bounds"
+        )
+    lower, upper = (_arranged(bound, None, flat) for bound in _bounds(shape, low, high))
+    return Leaf(Space(np.float32, flat, lower, upper), dtype, shape, note=note)
 
 
 def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:
@@ -193,8 +219,9 @@ def _numeric(dtype: Any) -> np.dtype:
     """Refuse types that are not booleans, integers or floats."""
     numeric: np.dtype = np.dtype(dtype)
     if numeric.kind not in "biuf":
+        kind = {"U": "text", "S": "text", "O": "objects or text"}.get(numeric.kind, numeric)
         raise UnsupportedSpace(
-            f"Got an array of type {numeric}, expected booleans, integers or floats; encode it as "
+            f"Got an array of {kind}, expected booleans, integers or floats; encode it as "
             "numbers in the environment."
         )
     return numeric
@@ -218,6 +245,11 @@ def _classes(dtype: np.dtype, shape: tuple[int, ...], low: Any, sizes: np.ndarra
     uniform = sizes.size == 0 or np.all(sizes == sizes.flat[0])
     high = int(sizes.flat[0]) if uniform and sizes.size else sizes
     return Leaf(Space(np.int32, shape, 0, high), dtype, shape, offset if np.any(offset) else None)
+
+
+def _arranged(bound: Any, axes: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
+    """Bring bounds that differ between elements into another order of axes and shape."""
+    return bound if np.ndim(bound) == 0 else np.transpose(bound, axes).reshape(shape)
 
 
 def _bounds(shape: tuple[int, ...], low: Any, high: Any) -> tuple[Any, Any]:

@@ -19,12 +19,16 @@ import numpy as np
 from embodied.core.batched_env import FirstOfBatch
 from embodied.core.interfaces import Env
 from embodied.core.suggest import hint
+from embodied.core.wrappers import ResizeImage
 from embodied.envs import import_path
 from embodied.envs.catalog import SUITES, Suite
 from embodied.envs.errors import EnvError, MissingExtra, UnknownOption, UnknownTask
 
 #: The suite of an import path, whose config block holds the constructor arguments.
 CUSTOM = "custom"
+#: Options of what adapts foreign environments, and of pictures. They hold for import paths whose
+#: constructor lacks them, and for the ids of Gymnasium.
+ADAPTER_OPTIONS = ("max_classes", "size")
 #: Characters per line of `listing`.
 LINE_LENGTH = 100
 
@@ -49,9 +53,31 @@ def make(
     """
     if is_batched(task, overrides):
         return FirstOfBatch(make_batch(task, overrides, 1, seed=seed, index=index))
-    target, arguments, keywords = _find(task, overrides)
+    target, arguments, keywords, adapter = _find(task, overrides)
     filled = {"seed": instance_seed(seed, index), "index": index}
-    return _adapt(_call(target, arguments, keywords, filled, task), task, filled["seed"])
+    size = adapter.pop("size", None)
+    env = _call(target, arguments, keywords, filled, task)
+    return _resized(_adapt(env, task, seed=filled["seed"], **adapter), size)
+
+
+def check(task: str, overrides: Mapping[str, Any] | None = None) -> None:
+    """Check all that can be known without making an environment, whose module is imported.
+
+    Args:
+      task: As in `make`.
+      overrides: Keyword arguments of the constructor.
+
+    Raises:
+      UnknownTask: The suite, the task or the import path does not exist.
+      UnknownOption: The constructor has no such keyword.
+      MissingExtra: A package that the suite needs is not installed.
+    """
+    batched = is_batched(task, overrides)
+    target, arguments, keywords, _ = _find(task, overrides, batched)
+    _check_keywords(target, arguments, keywords, task)
+    own = getattr(target, "check", None) if suite_of(task) != CUSTOM else None
+    if own is not None:
+        own(*arguments, **keywords)
 
 
 def is_batched(task: str, overrides: Mapping[str, Any] | None = None) -> bool:
@@ -108,21 +134,21 @@ def make_batch(
       UnknownOption: The constructor has no such keyword.
       EnvError: What it makes is no batch of environments.
     """
-    target, arguments, keywords = _find(task, overrides, batched=True)
+    target, arguments, keywords, adapter = _find(task, overrides, batched=True)
     seeds = [instance_seed(seed, index + number) for number in range(envs)]
     filled = {"num_envs": envs, "seeds": seeds, "seed": seeds[0], "index": index}
+    size = adapter.pop("size", None)
     env: Any = _call(target, arguments, keywords, filled, task)
     if hasattr(env, "single_observation_space"):
         from embodied.envs.from_gymnasium_vector import FromGymnasiumVector
 
-        return FromGymnasiumVector(env, seeds=seeds)
+        env = FromGymnasiumVector(env, seeds=seeds, **adapter)
     if not hasattr(env, "batch_size"):
         raise EnvError(
             f"Got {type(env).__name__} from {task!r}, whose constructor takes num_envs, expected "
             "a BatchedEnv or a gymnasium.vector.VectorEnv."
         )
-    batch: Env = env
-    return batch
+    return _resized(env, size)
 
 
 def check_task(task: str) -> None:
@@ -221,18 +247,26 @@ def _missing(entry: Suite) -> list[str]:
 
 def _find(
     task: str, overrides: Mapping[str, Any] | None, batched: bool = False
-) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]:
-    """Find the constructor of a task, its positional and its keyword arguments."""
+) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], dict[str, Any]]:
+    """Find the constructor of a task, its positional and keyword arguments, and adapter options."""
     check_task(task)
     suite, rest = split(task)
     keywords = dict(overrides or {})
     if suite == CUSTOM:
-        return import_path.load(rest), (), keywords
+        target = import_path.load(rest)
+        known, has_any = _keywords(target, 0)
+        lacking = [key for key in ADAPTER_OPTIONS if key not in known and not has_any]
+        adapter = {key: keywords.pop(key) for key in lacking if key in keywords}
+        return target, (), keywords, adapter
     entry = SUITES[suite]
     if entry.batched is not None:
         keywords.pop("vector", None)
     module, name = (entry.batched if batched else None) or (entry.module, entry.name)
-    return _adapter(suite, module, name), (rest,), {**dict(entry.options), **keywords}
+    adapter = {}
+    # A single number is an option of the environment itself, such as the size of a grid.
+    if suite in ("gymnasium", "gym") and isinstance(keywords.get("size"), tuple | list):
+        adapter["size"] = keywords.pop("size")
+    return _adapter(suite, module, name), (rest,), {**dict(entry.options), **keywords}, adapter
 
 
 def _call(
@@ -243,6 +277,15 @@ def _call(
     task: str,
 ) -> Any:
     """Call a constructor with what the user wants and what we know, as far as it takes that."""
+    known = _check_keywords(target, arguments, keywords, task)
+    ours = {key: value for key, value in filled.items() if key in known}
+    return target(*arguments, **{**ours, **keywords})
+
+
+def _check_keywords(
+    target: Callable[..., Any], arguments: tuple[str, ...], keywords: Mapping[str, Any], task: str
+) -> list[str]:
+    """Check that a constructor has all keywords, and list those that it has."""
     known, has_any = _keywords(target, skip=len(arguments))
     for key in keywords:
         if key not in known and not has_any:
@@ -251,8 +294,7 @@ def _call(
                 f"Unknown option {key!r} for {task!r}, expected one of "
                 f"{', '.join(names) or 'none'}.{hint(key, names)}"
             )
-    ours = {key: value for key, value in filled.items() if key in known}
-    return target(*arguments, **{**ours, **keywords})
+    return known
 
 
 def _adapter(suite: str, module: str, name: str) -> Callable[..., Any]:
@@ -282,7 +324,7 @@ def _keywords(target: Callable[..., Any], skip: int) -> tuple[list[str], bool]:
     return names[skip:], any(item.kind == item.VAR_KEYWORD for item in parameters)
 
 
-def _adapt(env: Any, task: str, seed: int) -> Env:
+def _adapt(env: Any, task: str, seed: int, **options: Any) -> Env:
     """Wrap what a constructor returned if it has a foreign interface."""
     if hasattr(env, "obs_space") and hasattr(env, "act_space"):
         ours: Env = env
@@ -290,12 +332,27 @@ def _adapt(env: Any, task: str, seed: int) -> Env:
     if hasattr(env, "observation_space") and hasattr(env, "action_space"):
         from embodied.envs.from_gymnasium import FromGymnasium
 
-        return FromGymnasium(env, seed=seed)
+        return FromGymnasium(env, seed=seed, **options)
     if hasattr(env, "observation_spec") and hasattr(env, "action_spec"):
         from embodied.envs.from_dm import FromDM
 
-        return FromDM(env)
+        return FromDM(env, **options)
     raise EnvError(
         f"Got {type(env).__name__} from {task!r}, expected an environment with obs_space and "
         "act_space, or one of Gymnasium or dm_env."
     )
+
+
+def _resized(env: Env, size: Any) -> Env:
+    """Bring all pictures of an environment to a height and width; None leaves them as they are."""
+    if size is None:
+        return env
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise EnvError(f"Got size {size}, expected height and width of pictures.")
+    for key, space in env.obs_space.items():
+        if len(space.shape) == 3 and not key.startswith("log/"):
+            try:
+                env = ResizeImage(env, key, (int(size[0]), int(size[1])))
+            except ImportError as error:
+                raise MissingExtra(str(error)) from error
+    return env

@@ -17,6 +17,7 @@ from embodied.jax import nj
 from embodied.jax.compiled import Compiler, Use, random_key
 from embodied.jax.compiled_policy import CompiledPolicy
 from embodied.jax.guard import Guard
+from embodied.jax.memory import check_memory
 from embodied.jax.model import Model
 from embodied.jax.params import Params, creation_for_training, param_difference, placed, zeros
 from embodied.jax.platform import Platform, release_free_memory
@@ -53,7 +54,7 @@ class JaxAgent(Agent):
           platform: From `prepare_process`.
 
         Raises:
-          PlatformError: A device that was asked for is not there.
+          PlatformError: A device that was asked for is not there, or has too little memory.
         """
         self.config = config
         self.obs_space, self.act_space = dict(obs_space), dict(act_space)
@@ -74,6 +75,7 @@ class JaxAgent(Agent):
         creation = creation_for_training(self.model, self.obs_space, self.act_space, config)
         layout = self._mesh.params(creation.shapes, self.model.partition_rules)
         self._shapes = placed(creation.shapes, layout)
+        check_memory(self._shapes)
         rows, copies = self._mesh.rows, self._mesh.replicated
         # The guard looks at training, where it can name the loss term.
         outputs = (layout, rows, rows, copies)

@@ -34,7 +34,7 @@ def start_banner(options: RunOptions, requirements: Requirements, multiplier: in
     return "\n".join(
         [
             f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
-            f"({multiplier} per step), {options.envs} environments",
+            f"({multiplier} per step), {environments(options.envs)}",
             f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
             f"(train ratio {options.train_ratio:g}, {options.batch_size} x {options.batch_length} "
             f"steps per update), from {options.batch_steps:,} items on",
@@ -42,6 +42,11 @@ def start_banner(options: RunOptions, requirements: Requirements, multiplier: in
             *([f"Warning:  {problem}"] if problem else []),
         ]
     )
+
+
+def environments(count: int) -> str:
+    """Write a number of environments."""
+    return f"{count} environment{'' if count == 1 else 's'}"
 
 
 def replay_requirements(

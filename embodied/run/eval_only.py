@@ -11,6 +11,7 @@ from embodied.core.interfaces import Agent
 from embodied.core.logger import Logger
 from embodied.core.schedule import Counter
 from embodied.core.writers.pictures import write_video
+from embodied.run.banner import environments
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.options import RunOptions
@@ -43,7 +44,7 @@ def eval_only(make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions) -> 
         with here.phase("Building the agent"):
             agent = make_agent()
         source = _load(agent, options, here)
-        with here.phase(f"Starting {options.eval_envs} environments"):
+        with here.phase(f"Starting {environments(options.eval_envs)}"):
             evaluation = Evaluation(make_env, options, here)
         record = _Record(options, source)
         episodes = EpisodeLogger(Logger(Counter(), []), int(options.eval.video))

@@ -7,7 +7,7 @@ from embodied.core.checkpoint import Deferred
 from embodied.core.interfaces import Agent, Env, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
-from embodied.run.banner import replay_requirements, start_banner
+from embodied.run.banner import environments, replay_requirements, start_banner
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.options import RunOptions
 from embodied.run.replicas import Replicas, join
@@ -121,7 +121,7 @@ def start_environments(run: Run, make_env: MakeEnv) -> None:
       ConfigError: If the replay needs more than there is, and `replay_strict` is set.
     """
     options, agent, replay = run.options, run.agent, run.replay
-    with run.session.phase(f"Starting {options.envs} environments"):
+    with run.session.phase(f"Starting {environments(options.envs)}"):
         run.driver = start_driver(make_env, options, options.envs, run.session)
         run.driver.reset(agent.init_policy)
         run.driver_state.attach(run.driver)

@@ -80,6 +80,7 @@ def use_processes(
 
     Raises:
       ValueError: If `parallel` is none of these.
+      WorkerError: If an environment fails in the trial.
     """
     choices = {"auto": None, "true": True, "false": False}
     if str(parallel).lower() not in choices:
@@ -138,13 +139,12 @@ def _try_out(make_env: Callable[[], Env], envs: int) -> bool:
     cores = usable_cores()
     try:
         trial = EnvTrial(make_env, envs)
-        together = min(envs, cores, TRIAL_PROCESSES)
-        in_processes = functools.partial(seconds_in_processes, trial, together)
-        processes, reason = choose(trial.step, trial.waits, envs, cores, in_processes)
     except WorkerError as error:
-        # Those of the run may well do better, and otherwise stop it with their own message.
-        processes = True
-        reason = f"Stepping {envs} environments in processes, as a trial failed: {error}"
+        reason = f"{error.reason}\nThis is an environment that is tried before the run begins."
+        raise WorkerError(error.worker, error.step, reason) from error.__cause__
+    together = min(envs, cores, TRIAL_PROCESSES)
+    in_processes = functools.partial(seconds_in_processes, trial, together)
+    processes, reason = choose(trial.step, trial.waits, envs, cores, in_processes)
     print(reason, flush=True)
     return processes
 

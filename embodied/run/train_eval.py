@@ -1,5 +1,6 @@
 """Train, and evaluate in separate environments whenever a report is due."""
 
+from embodied.run.banner import environments
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.options import RunOptions
@@ -54,7 +55,7 @@ def train_eval(
         here.cleanup.callback(eval_replay.close)
         resume(run)
         start_environments(run, make_envs[0])
-        with here.phase(f"Starting {options.eval_envs} environments for evaluation"):
+        with here.phase(f"Starting {environments(options.eval_envs)} for evaluation"):
             evaluation = Evaluation(make_envs[1], options, here)
         episodes = EpisodeLogger(run.logger, options.picture_every, prefix="eval/")
         evaluated = -1

@@ -27,6 +27,10 @@ def fail(how):
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "segfault":
         ctypes.string_at(0)
+    if how == "interrupt":
+        raise KeyboardInterrupt("of its own")
+    if how == "generator":
+        raise GeneratorExit
     if how == "exit":
         os._exit(7)
 

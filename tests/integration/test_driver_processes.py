@@ -99,6 +99,8 @@ def test_there_is_one_process_per_environment():
         ("kill", ["signal 9", "SIGKILL", "memory"]),
         ("segfault", ["signal 11", "SIGSEGV"]),
         ("exit", ["exit code 7"]),
+        ("interrupt", ["KeyboardInterrupt: of its own", "Original traceback"]),
+        ("generator", ["GeneratorExit", "Original traceback"]),
         ("inf", ["Invalid observation: key 'vector'", "got inf"]),
         ("sleep", ["did not answer within 1 seconds"]),
         ("spin", ["did not answer within 1 seconds"]),
@@ -134,7 +136,7 @@ def test_a_worker_killed_between_steps_is_noticed():
         run(driver, 4)
 
 
-@pytest.mark.parametrize("how", ["raise", "kill", "exit"])
+@pytest.mark.parametrize("how", ["raise", "kill", "exit", "interrupt"])
 def test_a_failing_constructor_ends_everything(how):
     with pytest.raises(WorkerError, match="Env worker 1 failed during construction"):
         Driver(one_failing(3, 1, 0, how))

@@ -154,3 +154,15 @@ def test_scaling_rewards_leaves_the_normalized_policy_loss_unchanged():
         return loss
 
     assert_close(loss_of(1000.0), loss_of(10.0), 1e-4)
+
+
+def test_an_action_without_a_choice_has_no_randomness_and_no_nan():
+    policy = {
+        "one": Independent(Categorical(np.zeros((3, 1, 1))), 1),
+        "two": Independent(Categorical(np.zeros((3, 1, 2))), 1),
+    }
+    action = {key: np.zeros((3, 1), np.int32) for key in policy}
+    loss, metrics = policy_loss(policy, action, np.ones(3), np.ones(3))
+    assert np.isfinite(loss).all()
+    assert metrics["rand/one"].tolist() == [0, 0, 0]
+    assert_close(metrics["rand/two"], np.ones(3))

@@ -15,7 +15,7 @@ from embodied.core.random_agent import RandomAgent
 from embodied.core.space import Space
 from embodied.core.stepping.checked_env import WorkerError
 from embodied.envs import registry
-from embodied.envs.check import check
+from embodied.envs.check import check, main
 from embodied.envs.errors import EnvError
 
 SIZE = 3
@@ -270,3 +270,55 @@ def test_nested_spaces_with_a_leading_dimension():
         driver(policy, steps=100)  # The environment itself checks every action.
         assert len(inner.envs[0].actions) == 41
         assert inner.envs[0].seeds[0] == 3
+
+
+SAME_STEP = ["SameStep", "same_step", "SAME-STEP", "AutoresetMode.SAME_STEP", "Disabled"]
+
+
+@pytest.mark.parametrize("mode", SAME_STEP)
+def test_other_reset_modes_are_refused_in_any_spelling(mode):
+    gymnasium = pytest.importorskip("gymnasium")
+    from embodied.envs.from_gymnasium_vector import FromGymnasiumVector
+
+    inner = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync")
+    for declared in (mode, gymnasium.vector.AutoresetMode.SAME_STEP):
+        inner.metadata = {"autoreset_mode": declared}
+        with pytest.raises(EnvError, match="expected the autoreset mode NextStep"):
+            FromGymnasiumVector(inner)
+    for declared in ("NextStep", "next_step", gymnasium.vector.AutoresetMode.NEXT_STEP):
+        inner.metadata = {"autoreset_mode": declared}
+        assert FromGymnasiumVector(inner).batch_size == 2
+
+
+@pytest.mark.parametrize(("infos", "found"), [(True, "info 'final_obs'"), (False, "a reward in")])
+def test_resets_in_the_same_step_are_noticed_where_they_are_not_declared(infos, found):
+    gymnasium = pytest.importorskip("gymnasium")
+    from embodied.envs.from_gymnasium_vector import FromGymnasiumVector
+
+    class Undeclared(gymnasium.vector.VectorWrapper):
+        def step(self, action):
+            *result, info = super().step(action)
+            return (*result, info if infos else {})
+
+    make = functools.partial(gymnasium.make, "CartPole-v1")
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    inner = Undeclared(gymnasium.vector.SyncVectorEnv([make] * SIZE, autoreset_mode=mode))
+    inner.metadata = {}
+    report = check(FromGymnasiumVector(inner), 100)
+    assert report.instances == SIZE
+    assert found in report.violations["exception EnvError"][2]
+
+
+def test_the_check_looks_at_each_instance():
+    assert check(Counters(), 40).violations == {}
+    report = check(Counters(change=put("echo", 1, np.nan)), 40)
+    assert list(report.violations) == ["echo value"]
+    assert "steps 40 of 3 instances" in report.text()
+    report = check(Counters(change=lambda obs: {**obs, "echo": obs["echo"][:2]}), 40)
+    assert "expected 3 instances in front, got shape (2, 2)" in report.text()
+
+
+def test_the_command_checks_several_instances(capsys):
+    pytest.importorskip("gymnasium")
+    assert main(["gymnasium_CartPole-v1", "--vector", "true", "--steps", "60"]) == 0
+    assert "of 3 instances" in capsys.readouterr().out

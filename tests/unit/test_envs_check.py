@@ -171,7 +171,7 @@ def test_exception_and_tuple_end_the_check():
             return super().step(action), {}
 
     report = check(Raising(), 20)
-    assert report.violations["exception"][1] == 3
+    assert report.violations["exception KeyError"][1] == 3
     assert "KeyError: 'lost'" in report.text()
     assert "expected a dict, got tuple" in check(Tuple(), 20).text()
 
@@ -237,3 +237,29 @@ def test_user_module_by_import_path(tmp_path):
     wrong = run("--lenght", "6")
     assert wrong.returncode == 2
     assert "'length'" in wrong.stderr
+
+
+def test_the_check_goes_on_after_an_error_and_names_the_users_line():
+    class Fragile(Sound):
+        def step(self, action):
+            obs = super().step(action)
+            if self.count == 2:
+                raise ValueError("lost")
+            return obs | {"vector": np.float32([0, 5])}
+
+    report = check(Fragile(), 40)
+    assert set(report.violations) == {"exception ValueError", "vector value"}
+    assert report.violations["exception ValueError"][0] > 5
+    assert "test_envs_check.py, line" in report.violations["exception ValueError"][2]
+    assert report.steps == 40
+
+    class Helpless(Sound):
+        def step(self, action):
+            raise ValueError("lost")
+
+    assert check(Helpless(), 40).steps == 1
+
+
+def test_a_constructor_that_fails(capsys):
+    assert main(["dummy_disc", "--size", "many"]) == 1
+    assert "The environment cannot be made: " in capsys.readouterr().err

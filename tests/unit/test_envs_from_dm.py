@@ -144,3 +144,25 @@ def test_refusals():
     for broken, words in ((Nested, "flatten"), (Twice, "'a_b'"), (Text, "numbers")):
         with pytest.raises(UnsupportedSpace, match=words):
             FromDM(broken())
+
+
+def test_text_is_refused_with_its_name():
+    class Talking(Countdown):
+        def observation_spec(self):
+            return super().observation_spec() | {"words": specs.StringArray((2,), name="words")}
+
+    with pytest.raises(UnsupportedSpace, match="observation 'words': Got an array of objects or"):
+        FromDM(Talking())
+
+
+def test_declared_choices_are_classes():
+    class Choosing(Countdown):
+        def observation_spec(self):
+            return {"city": specs.DiscreteArray(500), "pair": specs.BoundedArray((), int, 0, 499)}
+
+    spaces = FromDM(Choosing()).obs_space
+    assert spaces["city"] == Space(np.int32, (), 0, 500)
+    assert spaces["pair"].dtype == np.float32
+    limited = FromDM(Choosing(), max_classes=100)
+    assert limited.obs_space["city"].dtype == np.float32
+    assert "'city' has 500 classes" in limited.notes[0]

@@ -6,8 +6,15 @@ import pytest
 from embodied.core.space import Space
 from embodied.envs import registry
 from embodied.envs.check import check
-from embodied.envs.errors import UnknownTask, UnsupportedSpace
+from embodied.envs.errors import (
+    EnvError,
+    MissingExtra,
+    UnknownOption,
+    UnknownTask,
+    UnsupportedSpace,
+)
 from embodied.envs.from_gymnasium import FromGymnasium
+from embodied.envs.gymnasium_ids import translate_errors
 
 gymnasium = pytest.importorskip("gymnasium")
 spaces = gymnasium.spaces
@@ -154,7 +161,7 @@ def test_single_arrays_get_a_name():
 @pytest.mark.parametrize("space", [spaces.Text(5), spaces.Sequence(spaces.Discrete(2))])
 def test_text_and_sequences_are_refused(space):
     for name in ("observation", "action"):
-        with pytest.raises(UnsupportedSpace, match=f"{type(space).__name__}.*'words'"):
+        with pytest.raises(UnsupportedSpace, match=f"'words'.*{type(space).__name__}"):
             FromGymnasium(Echo(**{name: spaces.Dict({"words": space})}))
 
 
@@ -241,3 +248,82 @@ def test_options_and_unknown_ids():
     assert "state" in env.obs_space
     with pytest.raises(UnknownTask, match="CartPoleX-v1"):
         registry.make("gymnasium_CartPoleX-v1")
+
+
+def test_many_choices_are_classes_and_beyond_the_limit_numbers_with_a_note():
+    choices = spaces.Dict({"taxi": spaces.Discrete(500), "two": spaces.MultiDiscrete([3, 700])})
+    env = FromGymnasium(Echo(choices))
+    assert env.obs_space["taxi"] == Space(np.int32, (), 0, 500)
+    assert env.obs_space["two"].classes.tolist() == [3, 700]
+    assert env.notes == []
+    assert check(env, 20).violations == {}
+    env = FromGymnasium(Echo(choices), max_classes=600)
+    assert env.obs_space["two"].dtype == np.float32
+    assert [note[:17] for note in env.notes] == ["Observation 'two'"]
+    assert check(env, 20).violations == {}
+    env = registry.make("gymnasium_Taxi-v4", {"max_classes": 400})
+    assert env.obs_space["vector"].dtype == np.float32
+
+
+def test_all_wrong_keys_are_named():
+    class Wrong(Echo):
+        def observe(self):
+            found = super().observe()
+            return found if self.count < 3 else {**found, "a": "text", "b": np.zeros(5)}
+
+    boxes = spaces.Dict({key: spaces.Box(0, 1, (2,)) for key in "abc"})
+    report = check(FromGymnasium(Wrong(boxes)), 60)
+    assert set(report.violations) == {"a value", "b value"}
+    assert report.violations["a value"][0] > 3
+    assert len(report.violations["a value"]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize(
+    ("name", "options", "error", "words"),
+    [
+        ("LunarLander-v2", {}, UnknownTask, "deprecated.*'LunarLander-v3'"),
+        ("CartPole-v9", {}, UnknownTask, "CartPole-v9.*'CartPole-v1'"),
+        ("nomodule:Foo-v0", {}, MissingExtra, "'nomodule'.*no such module"),
+        ("NONE/Pong-v5", {}, UnknownTask, "gymnasium_my_module:NONE/Pong-v5"),
+        ("CartPole-v1", {"gravit": 3}, UnknownOption, "'gravit'.*sutton_barto_reward"),
+        ("CartPole-v1", {"gravit": 3, "vector": True}, UnknownOption, "'gravit'.*sutton_barto"),
+        ("FrozenLake-v1", {"map_nam": 3}, UnknownOption, "Did you mean 'map_name'"),
+    ],
+)
+def test_ids_and_options_are_checked_without_making_anything(name, options, error, words):
+    with pytest.raises(error, match=words):
+        registry.check(f"gymnasium_{name}", options)
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+def test_what_only_shows_when_an_id_is_made():
+    with pytest.raises(MissingExtra, match="Ant-v3.*gymnasium-robotics"):
+        registry.make("gymnasium_Ant-v3")
+    with translate_errors("Foo-v0"), pytest.raises(TypeError, match="of its own"):
+        raise TypeError("of its own")
+    with pytest.raises(UnknownOption, match="'foo'"), translate_errors("Foo-v0"):
+        raise TypeError("__init__() got an unexpected keyword argument 'foo'")
+
+
+def test_pictures_are_resized_by_an_option(tmp_path, monkeypatch):
+    pytest.importorskip("PIL")
+    (tmp_path / "own_camera.py").write_text(
+        "import gymnasium, numpy as np\n"
+        "class Camera(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8)\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self, seed=None, options=None): return self.observation_space.sample(), {}\n"
+        "    def step(self, action): return self.reset()[0], 0, False, False, {}\n"
+        "gymnasium.register('OwnCamera-v0', Camera)\n"
+        "def many(num_envs): return gymnasium.make_vec('OwnCamera-v0', num_envs)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    tasks = ("own_camera:Camera", "gymnasium_own_camera:OwnCamera-v0", "own_camera:many")
+    for task in tasks:
+        registry.check(task, {"size": (64, 48)})
+        env = registry.make(task, {"size": (64, 48)})
+        assert env.obs_space["image"].shape == (64, 48, 3)
+        assert check(env, 8).violations == {}
+    with pytest.raises(EnvError, match="Got size 64, expected height and width"):
+        registry.make("own_camera:Camera", {"size": 64})

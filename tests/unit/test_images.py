@@ -6,7 +6,8 @@ import pytest
 
 from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
-from dreamerv3.images import nearest_size, unit_range
+from dreamerv3.encoder import Encoder
+from dreamerv3.images import group_images, nearest_size, unit_range
 from dreamerv3.report import open_loop_video
 from embodied.core.config import Config, ConfigError
 from embodied.core.space import Space
@@ -149,3 +150,13 @@ def test_images_are_scaled_by_their_bounds():
     model = build({"camera": Space(np.float32, (48, 48, 1), -1, 1)})
     target = model.target("camera", np.full((1, 48, 48, 1), -1, np.float32))
     assert float(target.min()) == float(target.max()) == 0
+
+
+def test_channels_in_front_are_named():
+    with pytest.raises(EnvError, match=r"'camera' of shape \(3, 84, 84\).*channels come first"):
+        group_images({"camera": Space(np.uint8, (3, 84, 84))}, 4)
+
+
+def test_an_environment_without_observations_is_refused():
+    with pytest.raises(EnvError, match="without observations, expected at least one key"):
+        Encoder({}, name="enc")

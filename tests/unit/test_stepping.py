@@ -6,9 +6,11 @@ import time
 import numpy as np
 import pytest
 
+from dreamerv3.cli import factories
 from dreamerv3.cli.factories import EnvMaker
 from dreamerv3.cli.presets import Presets
 from embodied.core.space import Space
+from embodied.core.stepping.checked_env import WorkerError
 from embodied.envs.dummy import Dummy
 from embodied.run import stepping
 from embodied.run.stepping import (
@@ -121,11 +123,29 @@ def test_the_trial_has_an_environment_of_its_own(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("env", [Broken, functools.partial(Dummy, size=())])
-def test_an_environment_that_fails_in_the_trial_is_left_to_processes(env, capsys):
-    assert use_processes("auto", Counted(env), 4)
-    line = capsys.readouterr().out
-    assert line.startswith("Stepping 4 environments in processes, as a trial failed: ")
-    assert "Error" in line
+def test_an_environment_that_fails_in_the_trial_ends_the_run(env):
+    with pytest.raises(WorkerError, match="Error(.|\n)*tried before the run begins"):
+        use_processes("auto", Counted(env), 4)
+
+
+def test_an_observation_that_is_not_a_number_ends_the_run_in_the_trial():
+    class Nan(Dummy):
+        def step(self, action):
+            return {**super().step(action), "vector": np.full(7, np.nan, np.float32)}
+
+    with pytest.raises(WorkerError, match="key 'vector': .*NaN"):
+        use_processes("auto", Counted(Nan), 4)
+
+
+def test_no_further_environment_is_made_for_a_trial_if_that_takes_long(monkeypatch, capsys):
+    envs = EnvMaker(Presets.load().defaults)
+    envs.spaces()
+    assert not envs.needs_processes
+    monkeypatch.setattr(factories, "SLOW_CONSTRUCTION", 0)
+    assert envs.needs_processes
+    assert envs.for_evaluation().needs_processes
+    monkeypatch.setattr(EnvMaker, "__call__", lambda *args: unmeasured())
+    assert use_processes("auto", envs, 4)
 
 
 def test_waiting_is_told_from_computing():

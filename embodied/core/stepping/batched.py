@@ -7,7 +7,7 @@ import numpy as np
 
 from embodied.core.interfaces import Env, Obs
 from embodied.core.space import SpaceError, SpacesCheck
-from embodied.core.stepping.checked_env import WorkerError, check_declared, explain
+from embodied.core.stepping.checked_env import FAILURES, WorkerError, check_declared, explain
 from embodied.core.stepping.group import EnvGroup
 
 
@@ -27,7 +27,7 @@ class BatchedGroup(EnvGroup):
             self._size = _batch_size(self._env)
             spaces, actions = dict(self._env.obs_space), dict(self._env.act_space)
             check_declared(spaces, actions)
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             raise WorkerError(0, 0, explain(error)) from error
         own = {key: space for key, space in spaces.items() if not key.startswith("log/")}
         log = {key: space for key, space in spaces.items() if key.startswith("log/")}
@@ -56,7 +56,7 @@ class BatchedGroup(EnvGroup):
             obs = self._env.step(actions)
             self._check(obs)
             self._check_resets(reset, obs)
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             self.close()
             blamed = self._blame(obs) if isinstance(error, SpaceError) else None
             worker, error = blamed or (0, error)

@@ -12,6 +12,10 @@ from embodied.core.space import Space, SpaceError, SpacesCheck
 _REQUIRED = {"reward": np.float32, "is_first": bool, "is_last": bool, "is_terminal": bool}
 
 
+#: What an environment may raise to fail; a KeyboardInterrupt here can be the user's own.
+FAILURES = (Exception, SystemExit, GeneratorExit)
+
+
 class WorkerError(RuntimeError):
     """An environment failed; the message has worker, step and the complete original traceback.
 
@@ -54,7 +58,7 @@ class CheckedEnv:
             spaces = dict(self._env.obs_space)
             self.act_space: dict[str, Space] = dict(self._env.act_space)
             check_declared(spaces, self.act_space)
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             raise self.failure(error) from error
         self.obs_space = {k: v for k, v in spaces.items() if not k.startswith("log/")}
         self.log_space = {k: v for k, v in spaces.items() if k.startswith("log/")}
@@ -74,7 +78,7 @@ class CheckedEnv:
             if action["reset"] and not obs["is_first"]:
                 message = "key 'is_first': expected True after a reset, got False"
                 raise SpaceError(f"Invalid observation: {message}.")
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             raise self.failure(error) from error
         return obs
 

@@ -11,7 +11,7 @@ import threading
 import traceback
 from typing import Any
 
-from embodied.core.stepping.checked_env import CheckedEnv, WorkerError
+from embodied.core.stepping.checked_env import CheckedEnv, WorkerError, explain
 from embodied.core.stepping.messages import ActionRow, Reply, write_all
 
 
@@ -29,8 +29,8 @@ def main(requests: int, replies: int, lifeline: int) -> None:
     """
     _detach(requests, replies, lifeline)
     env: CheckedEnv | None = None
+    index = pickle.load(sys.stdin.buffer)
     try:
-        index = pickle.load(sys.stdin.buffer)
         env = CheckedEnv(index, lambda: pickle.load(sys.stdin.buffer)())
         _send_object(replies, (env.obs_space, env.log_space, env.act_space))
         _serve(env, requests, replies)
@@ -39,10 +39,10 @@ def main(requests: int, replies: int, lifeline: int) -> None:
     except BrokenPipeError:
         # The driver hung up while this worker was stepping, which is one way of closing.
         pass
-    except Exception as error:
-        if env is None:
-            raise
-        _send_object(replies, env.failure(error))
+    except BaseException as error:
+        # Ctrl-C does not reach this process, so that a KeyboardInterrupt is the environment's own.
+        failure = WorkerError(index, 0, explain(error)) if env is None else env.failure(error)
+        _send_object(replies, failure)
     finally:
         # Before the environment, whose cleaning up can take long, so that the driver notices.
         os.close(replies)

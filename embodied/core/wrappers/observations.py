@@ -97,7 +97,10 @@ class BackwardReturn(Wrapper):
 
 
 class ResizeImage(Wrapper):
-    """Resizes an image with any number of channels, uint8 or float, by bilinear interpolation."""
+    """Resizes an image with any number of channels, uint8 or float, by bilinear interpolation.
+
+    In a `BatchedEnv`, the images of all instances.
+    """
 
     def __init__(self, env: Env, key: str, size: tuple[int, int]) -> None:
         """Wrap an environment.
@@ -135,6 +138,8 @@ class ResizeImage(Wrapper):
         return {**obs, self._key: self._resize(np.asarray(obs[self._key]))}
 
     def _resize(self, image: np.ndarray) -> np.ndarray:
+        if image.ndim == 4:
+            return np.stack([self._resize(single) for single in image])
         pillow = _import_pillow()
         # By channel, as pillow knows certain numbers of channels only. It wants the width first.
         pixels = image if image.dtype == np.uint8 else image.astype(np.float32)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.interfaces import Agent
+from embodied.run.banner import environments
 from embodied.run.options import RunOptions
 from embodied.run.parallel.log_server import RemoteEpisodes, RemoteLogger
 from embodied.run.parallel.policy_server import PolicyServer
@@ -63,7 +64,7 @@ def run_learner(
             here.cleanup.callback(server.close)
             here.cleanup.callback(inbox.end)
         print(
-            f"Budget:   {int(options.steps):,} agent steps, {options.envs} environments\n"
+            f"Budget:   {int(options.steps):,} agent steps, {environments(options.envs)}\n"
             f"Learning: {options.updates_per_step:.4g} updates per agent step",
             flush=True,
         )
