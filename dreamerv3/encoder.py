@@ -51,8 +51,8 @@ class Encoder(nj.Module):
         """
         if not obs_space:
             raise UnsupportedSpace(
-                "Got an environment without observations, expected at least one key besides reward, "
-                "is_first, is_last and is_terminal: an agent that sees nothing has nothing to model."
+                "Got an environment without observations, expected at least one key besides reward "
+                "and the flags of the episode: an agent that sees nothing has nothing to model."
             )
         self.obs_space = dict(obs_space)
         self.vectors = {k: s for k, s in obs_space.items() if len(s.shape) <= 2}

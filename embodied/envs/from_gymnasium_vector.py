@@ -181,7 +181,7 @@ def _autoreset(env: Any) -> str | None:
 def _other_reset(found: str) -> str:
     """Say that instances are reset at another time than the driver expects."""
     return (
-        f"Got a vector environment with {found}, expected the autoreset mode NextStep, which resets "
+        f"Got a vector environment with {found}, expected the autoreset mode NextStep, to reset "
         "an instance in the step after the end of its episode: make it with "
         "autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP and declare that in its metadata."
     )

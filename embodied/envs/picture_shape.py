@@ -1,4 +1,4 @@
-"""Which arrays of a foreign environment are pictures, and how they become [height, width, channels].
+"""Which arrays of a foreign environment are pictures: height, width and channels.
 
 The rules are on the page docs/environments.md.
 """
