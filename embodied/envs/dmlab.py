@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import zlib
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from embodied.core.space import Space
 from embodied.core.suggest import hint
 from embodied.envs.errors import EnvError, UnknownOption, UnknownTask
 
-#: Levels of DMLab-30.
+#: Levels of DMLab-30, and those on which two of them are tested.
 TASKS = (
     "rooms_collect_good_objects_train", "rooms_exploit_deferred_effects_train",
     "rooms_select_nonmatching_object", "rooms_watermaze", "rooms_keys_doors_puzzle",
@@ -31,6 +32,7 @@ TASKS = (
     "explore_obstructed_goals_small", "explore_obstructed_goals_large",
     "explore_goal_locations_small", "explore_goal_locations_large",
     "explore_object_rewards_few", "explore_object_rewards_many",
+    "rooms_collect_good_objects_test", "rooms_exploit_deferred_effects_test",
 )  # fmt: skip
 #: Rows are look right, look down, strafe right, move forward, fire, jump and crouch.
 ACTIONS: Mapping[str, tuple[tuple[int, ...], ...]] = MappingProxyType(
@@ -51,16 +53,18 @@ ACTIONS: Mapping[str, tuple[tuple[int, ...], ...]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-#: Instructions are at most so many words, each of one of so many kinds; 0 is no word.
-WORDS, VOCABULARY = 32, 256
+#: Instructions are at most so many words, each hashed to one of so many vectors of so many numbers.
+WORDS, VOCABULARY, NUMBERS = 32, 2**16, 32
+#: Words are runs of letters and `_`, or of what is neither that nor space.
+WORD = re.compile(r"[a-z_]+|[^a-z_\s]+")
 PICTURE, INSTRUCTION = "RGB_INTERLEAVED", "INSTR"
 
 
 class DMLab(Env):
     """One level. The level decides when an episode ends, which is terminal.
 
-    Observations: `image`, and for levels whose name starts with `language` also `instruction`, the
-    words as numbers from 1, by a hash.
+    Observations: `image`, and for levels whose name starts with `language` also `instruction`,
+    float32 [32, 32], for each word a fixed vector that a hash chooses, and zeros behind the last.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class DMLab(Env):
         """Load the level.
 
         Args:
-          task: A level of DMLab-30.
+          task: A name of `TASKS`.
           repeat: Frames per action; rewards are summed.
           size: Height and width of the picture in pixels.
           actions: Set of actions, `popart` (15) or `impala` (9).
@@ -115,13 +119,14 @@ class DMLab(Env):
             renderer=renderer,
         )
         self._seen: Obs = {}
+        self._text, self._vectors = "", np.zeros((WORDS, NUMBERS), np.float32)
         self._done = True
 
     @property
     def obs_space(self) -> dict[str, Space]:
         """Spaces of what `step` returns."""
         flags = {key: Space(bool) for key in ("is_first", "is_last", "is_terminal")}
-        text = {"instruction": Space(np.int32, (WORDS,), 0, VOCABULARY)} if self._language else {}
+        text = {"instruction": Space(np.float32, (WORDS, NUMBERS))} if self._language else {}
         picture = Space(np.uint8, (*self._size, 3))
         return {"image": picture, **text, "reward": Space(np.float32), **flags}
 
@@ -158,7 +163,7 @@ class DMLab(Env):
             found = self._lab.observations()
             self._seen = {"image": np.array(found[PICTURE], np.uint8)}
             if self._language:
-                self._seen["instruction"] = _words(found[INSTRUCTION])
+                self._seen["instruction"] = self._read(found[INSTRUCTION])
         return {
             **{key: value.copy() for key, value in self._seen.items()},
             "reward": np.float32(reward),
@@ -167,10 +172,20 @@ class DMLab(Env):
             "is_terminal": np.bool_(last),
         }
 
+    def _read(self, text: str) -> np.ndarray:
+        """Turn an instruction, which rarely changes, into vectors."""
+        if text != self._text:
+            self._text, self._vectors = text, embed(text)
+        return self._vectors
 
-def _words(text: str) -> np.ndarray:
-    """Number the words of an instruction, int32 [WORDS]."""
-    numbers = np.zeros(WORDS, np.int32)
-    for index, word in enumerate(text.lower().split()[:WORDS]):
-        numbers[index] = 1 + zlib.crc32(word.encode()) % (VOCABULARY - 1)
-    return numbers
+
+def embed(text: str) -> np.ndarray:
+    """Give each word of a text a vector of normally distributed numbers, float32 [32, 32].
+
+    Equal words have equal vectors in every run; others share one with a probability of 1 in 65,536.
+    """
+    vectors = np.zeros((WORDS, NUMBERS), np.float32)
+    for index, word in enumerate(WORD.findall(text.lower())[:WORDS]):
+        bucket = zlib.crc32(word.encode()) % VOCABULARY
+        vectors[index] = np.random.default_rng(bucket).standard_normal(NUMBERS, np.float32)
+    return vectors

@@ -8,7 +8,8 @@ from importlib.machinery import ModuleSpec
 import numpy as np
 import pytest
 
-from embodied.envs import minecraft, registry
+from embodied.core.space import Space
+from embodied.envs import dmlab, minecraft, registry
 from embodied.envs.check import check
 from embodied.envs.errors import MissingExtra, UnknownOption, UnknownTask
 
@@ -136,8 +137,9 @@ def test_dmlab(monkeypatch, episodic):
         end = 16 if episodic else 0
         assert [int(x["image"].max()) for x in obs] == [0, 4, 8, 12, 16, end]
     words = obs[0]["instruction"]
-    assert (words > 0).tolist() == [True] * 4 + [False] * 28
-    assert len(set(words[:4].tolist())) == 4
+    assert words.shape == (32, 32)
+    assert (words != 0).any(-1).tolist() == [True] * 4 + [False] * 28
+    assert len(np.unique(words[:4], axis=0)) == 4
     assert len(set(lab.seeds)) == len(lab.seeds)
     assert lab.actions[0] == [0, 0, 0, 1, 0, 0, 0]
     assert check(env, steps=100).violations == {}
@@ -148,6 +150,25 @@ def test_dmlab(monkeypatch, episodic):
     assert "instruction" not in impala.obs_space
     impala.step(act(impala, reset=np.bool_(True)))
     assert made[-1].seeds == [None]
+
+
+def test_words_of_dmlab():
+    def same(left, right):
+        return (dmlab.embed(left) == dmlab.embed(right)).all(-1)[:4].tolist()
+
+    assert same("Get red_1 hat!", "get  red_ 1 HAT") == [True] * 4
+    assert same("hat, cap", "hat ,cap") == [True] * 4
+    assert same("hat!? 12", "hat !? 12") == [True] * 4
+    words = " ".join(f"word{'x' * n}" for n in range(32))
+    assert len(np.unique(dmlab.embed(words), axis=0)) == 32
+    # Of this many words, few share a vector.
+    many = {dmlab.embed(f"{a}{b}{c}")[0, 0] for a in "abcdefgh" for b in "ijklmnop" for c in "qrst"}
+    assert len(many) > 250
+
+
+def test_test_levels_of_dmlab_are_known():
+    for level in ("rooms_collect_good_objects", "rooms_exploit_deferred_effects"):
+        assert {f"{level}_train", f"{level}_test"} <= set(dmlab.TASKS)
 
 
 class FakeHandlers:
@@ -211,7 +232,7 @@ def minerl(monkeypatch):
             super().__init__(*args, **kwargs)
             made.append(self)
 
-    items = ["minecraft:air", "diamond", *minecraft.TASKS["diamond"], "dirt"]
+    items = ["minecraft:air", "diamond", "log2", *minecraft.TASKS["diamond"], "dirt"]
     hero = "minerl.herobraine.hero"
     for name in ("minerl", "minerl.herobraine", hero, "minerl.herobraine.env_specs", "gym"):
         install(monkeypatch, name)
@@ -236,7 +257,7 @@ def test_minecraft(minerl):
         obs = [env.step(act(env, reset=np.bool_(i == 0))) for i in range(7)]
         # A log and planks pay once; a point of health is lost and comes back.
         rewards = [float(x["reward"]) for x in obs]
-        assert rewards == pytest.approx([0, 0, 1, 0, 1, -0.01, 0.01])
+        assert rewards == pytest.approx([0, 0, 1, 0, 1, -0.01 / 20, 0.01 / 20])
         assert [bool(x["is_last"]) for x in obs] == [False] * 6 + [True]
         assert [bool(x["is_terminal"]) for x in obs] == [False] * 6 + [True]
         assert [float(x["log/log"]) for x in obs] == [0, 0, 1, 1, 1, 1, 1]
@@ -266,12 +287,50 @@ def test_actions_of_minecraft(minerl):
     actions = minecraft.ACTIONS
     attack, up = actions.index({"attack": 1}), actions.index({"camera": (-15.0, 0.0)})
     jump = actions.index({"jump": 1, "forward": 1})
-    assert [x["attack"] for x in after(attack, *[0] * 35)] == [1] * 30 + [0] * 6
+    assert [x["attack"] for x in after(attack, 0, attack, 0)] == [1, 0, 1, 0]
     assert [x["jump"] for x in after(jump, *[0] * 12)] == [1] * 10 + [0] * 3
     assert [float(x["camera"][0]) for x in after(*[up] * 6)] == [-15] * 4 + [0] * 2
     (craft,) = after(actions.index({"nearbyCraft": "iron_pickaxe"}))
     assert craft["nearbyCraft"] == "iron_pickaxe"
     assert {craft[key] for key in ("place", "craft", "nearbySmelt", "equip")} == {"none"}
+    env = registry.make("minecraft_diamond", {"break_speed": 1.0})
+    world = minerl[-1]
+    assert [x["attack"] for x in after(attack, *[0] * 35)] == [1] * 30 + [0] * 6
+
+
+def test_wood_pays_for_every_log_of_both_kinds_with_basic_actions(minerl):
+    env = registry.make("minecraft_wood")
+    (world,) = minerl
+    assert env.act_space["action"] == Space(np.int32, (), 0, 12)
+    logs = iter([(0, 0), (1, 0), (1, 2), (0, 2), (1, 2), (1, 2), (1, 2)])
+    observe = world.observe
+
+    def with_logs():
+        found = observe()
+        found["inventory"] |= dict(zip(("log", "log2"), map(np.array, next(logs)), strict=True))
+        found["life_stats"] |= {"life": np.array(20.0)}
+        return found
+
+    world.observe = with_logs
+    obs = [env.step(act(env, reset=np.bool_(i == 0))) for i in range(6)]
+    assert [float(x["reward"]) for x in obs] == [0, 1, 2, 0, 1, 0]
+    assert {float(x["health"]) for x in obs} == {1}
+    assert {float(x["hunger"]) for x in obs} == {1}
+    assert {float(x["breath"]) for x in obs} == {1}
+    assert 3 in obs[-1]["inventory"]
+
+
+def test_an_error_of_the_world_begins_an_episode(minerl):
+    env = registry.make("minecraft_diamond")
+    (world,) = minerl
+    step = world.step
+    world.step = lambda action: (*step(action)[:2], True, {"error": "lost"})
+    env.step(act(env, reset=np.bool_(True)))
+    obs = env.step(act(env))
+    assert [bool(obs[key]) for key in ("is_first", "is_last", "is_terminal")] == [1, 0, 0]
+    assert (float(obs["reward"]), int(obs["image"].max())) == (0, 0)
+    world.step = step
+    assert not env.step(act(env))["is_first"]
 
 
 @pytest.mark.parametrize(
