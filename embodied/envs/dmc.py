@@ -17,14 +17,19 @@ from embodied.envs.errors import EnvError, RenderingUnavailable
 from embodied.envs.from_dm import FromDM
 
 #: Camera per domain where it is not the first one.
-CAMERAS: Mapping[str, int] = MappingProxyType({"quadruped": 2})
+CAMERAS: Mapping[str, int | str] = MappingProxyType(
+    {"quadruped": 2, "manip": "front_close", "rodent": "walker/egocentric"}
+)
+#: A picture that the rodent's tasks observe themselves.
+EYES = "walker/egocentric_camera"
 
 
 class DMC(Env):
     """A control-suite task, for example `walker_walk`, `ball_in_cup_catch` or `cup_catch`.
 
     Episodes last 1000 frames and, but for a few tasks, end without a terminal step. OpenGL is only
-    touched if pictures are asked for.
+    touched if pictures are asked for. `manip_<task>` and `rodent_<task>` are those of `OTHERS`,
+    with other episodes; the rodent's always need OpenGL.
     """
 
     def __init__(
@@ -69,12 +74,11 @@ class DMC(Env):
         self._log_every = 0 if image or index else log_image_every
         self._image, self._proprio = image, proprio
         self._episodes = 0
-        self._load_backend()
-        suite = importlib.import_module("dm_control.suite")
-        self._suite_env = suite.load(domain, name, task_kwargs={"random": seed})
-        self._physics = self._suite_env.physics
+        self._load_backend(domain)
+        self._suite = domain in dmc_tasks.TASKS
+        self._suite_env = _load(domain, name, seed)
         self._check_rendering(domain)
-        inner = FromDM(self._suite_env)
+        inner = FromDM(self._suite_env, ignore=(EYES,))
         self._env: Env = ActionRepeat(inner, repeat) if repeat != 1 else inner
         self._obs_space = self._make_obs_space()
 
@@ -90,8 +94,8 @@ class DMC(Env):
 
     @property
     def physics(self) -> Any:
-        """The simulation, a `dm_control.mujoco.Physics`."""
-        return self._physics
+        """The simulation, a `dm_control.mujoco.Physics`; `OTHERS` have a new one per episode."""
+        return self._suite_env.physics
 
     def step(self, action: Mapping[str, Any]) -> Obs:
         """Step the physics and add the pictures that are due."""
@@ -109,9 +113,10 @@ class DMC(Env):
     def close(self) -> None:
         """Free the physics and the rendering context, if there is one."""
         self._env.close()
-        self._physics.free()
+        if self._suite:  # The others free it themselves.
+            self.physics.free()
 
-    def _load_backend(self) -> None:
+    def _load_backend(self, domain: str) -> None:
         """Import dm_control; without pictures if they are only to be logged and cannot be made."""
         if self._log_every:
             try:
@@ -119,14 +124,14 @@ class DMC(Env):
                 return
             except RenderingUnavailable:
                 self._log_every = 0
-        gl.load_dm_control(pictures=self._image)
+        gl.load_dm_control(pictures=self._image or domain == "rodent")
 
     def _check_rendering(self, domain: str) -> None:
         """Render once, so that trouble with OpenGL shows before anything else is set up."""
         if not self._image and not self._log_every:
             return
-        cameras = self._physics.model.ncam
-        if not 0 <= self._camera < cameras:
+        cameras = self.physics.model.ncam
+        if isinstance(self._camera, int) and not 0 <= self._camera < cameras:
             raise EnvError(
                 f"Got camera {self._camera} for {domain}, expected 0 to {cameras - 1}, or -1 for "
                 "the usual one."
@@ -153,5 +158,17 @@ class DMC(Env):
     def _render(self) -> np.ndarray:
         """Draw the scene, uint8 [height, width, 3]."""
         height, width = self._size
-        picture = self._physics.render(height, width, camera_id=self._camera)
+        picture = self.physics.render(height, width, camera_id=self._camera)
         return np.ascontiguousarray(picture)
+
+
+def _load(domain: str, name: str, seed: int) -> Any:
+    """Load a task of the suite or of `OTHERS`, a dm_env environment."""
+    if domain == "manip":
+        module = importlib.import_module("dm_control.manipulation")
+        return module.load(f"{name}_features", seed=seed)
+    if domain == "rodent":
+        module = importlib.import_module("dm_control.locomotion.examples.basic_rodent_2020")
+        return getattr(module, f"rodent_{name}")(np.random.RandomState(seed))
+    suite = importlib.import_module("dm_control.suite")
+    return suite.load(domain, name, task_kwargs={"random": seed})

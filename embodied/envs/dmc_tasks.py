@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from embodied.core.suggest import hint
 from embodied.envs.errors import UnknownTask
+from embodied.envs.manipulation import BOTH
 
 #: Tasks per domain.
 TASKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -43,13 +44,20 @@ TASKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
+#: Tasks of other parts of dm_control that are named like domains: those of `manipulation`, and the
+#: rodent of `locomotion`.
+OTHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"manip": BOTH, "rodent": ("escape_bowl", "run_gaps", "maze_forage", "two_touch")}
+)
+
 #: Short domain names in use in the field.
 SHORT: Mapping[str, str] = MappingProxyType({"cup": "ball_in_cup"})
 
 
 def names() -> tuple[str, ...]:
     """All task names as `<domain>_<task>`, the short forms last."""
-    full = [f"{domain}_{task}" for domain, tasks in TASKS.items() for task in tasks]
+    domains = {**TASKS, **OTHERS}
+    full = [f"{domain}_{task}" for domain, tasks in domains.items() for task in tasks]
     short = [f"{short}_{task}" for short, domain in SHORT.items() for task in TASKS[domain]]
     return (*full, *short)
 
@@ -66,7 +74,7 @@ def parse(name: str) -> tuple[str, str]:
     Raises:
       UnknownTask: There is no such task.
     """
-    for domain, tasks in TASKS.items():
+    for domain, tasks in {**TASKS, **OTHERS}.items():
         for prefix in (domain, *(short for short, long in SHORT.items() if long == domain)):
             task = name.removeprefix(prefix + "_")
             if task != name and task in tasks:

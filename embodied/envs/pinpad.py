@@ -27,8 +27,8 @@ TASKS: Mapping[str, int] = MappingProxyType(
 ROWS, COLUMNS, STRIP = 14, 16, 2
 #: Pixels per cell.
 CELL = 4
-#: What completing the order pays.
-REWARD = 10.0
+#: What completing the order pays, and observations with lights that follow.
+REWARD, LIGHTS = 10.0, 10
 #: Row and column steps of the actions: stay, up, down, left, right.
 MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
 FLOOR, WALL, PLAYER = (40, 40, 40), (110, 110, 110), (255, 255, 255)
@@ -42,8 +42,8 @@ class PinPad(Env):
     """A room with N pads in a circle. Visiting all of them clockwise, from the first, pays 10.
 
     Only the last N pads that were stepped on count, and stepping on one twice in a row counts once.
-    After a success the memory is cleared and the player goes on. An episode has no terminal step.
-    Observation: `image` uint8 [64, 64, 3]; the strip below the room shows the pads visited last.
+    After a success the pads light up and do not count for 10 steps; then the memory is cleared and
+    the player goes on from a random cell. An episode has no terminal step. Observation: `image` uint8 [64, 64, 3]; the strip below the room shows the pads visited last.
     """
 
     def __init__(self, task: str = "three", length: int = 10_000, seed: int = 0) -> None:
@@ -69,7 +69,7 @@ class PinPad(Env):
         self._background = self._draw_room()
         self._visited: collections.deque[int] = collections.deque(maxlen=self._count)
         self._player = (ROWS // 2, COLUMNS // 2)
-        self._elapsed = 0
+        self._elapsed = self._lights = 0
         self._done = True
 
     @property
@@ -104,13 +104,12 @@ class PinPad(Env):
         first = bool(action["reset"]) or self._done
         reward = 0.0
         if first:
-            self._visited.clear()
             self._elapsed = 0
-            self._player = self._free_cell()
+            self._start()
         else:
             self._elapsed += 1
             self._move(*MOVES[int(action["action"])])
-            reward = self._visit()
+            reward = self._shine() if self._lights else self._visit()
         self._done = self._elapsed >= self._length
         return {
             "image": self._draw(),
@@ -119,6 +118,19 @@ class PinPad(Env):
             "is_last": np.bool_(self._done),
             "is_terminal": np.bool_(False),
         }
+
+    def _start(self) -> None:
+        """Forget what was visited and put the player somewhere."""
+        self._visited.clear()
+        self._lights = 0
+        self._player = self._free_cell()
+
+    def _shine(self) -> float:
+        """Count the steps with lights, and start anew after the last one; returns no reward."""
+        self._lights -= 1
+        if not self._lights:
+            self._start()
+        return 0.0
 
     def _free_cell(self) -> tuple[int, int]:
         """Draw a cell that is neither wall nor pad."""
@@ -140,7 +152,7 @@ class PinPad(Env):
         self._visited.append(pad)
         if list(self._visited) != list(range(self._count)):
             return 0.0
-        self._visited.clear()
+        self._lights = LIGHTS
         return REWARD
 
     def _draw_room(self) -> np.ndarray:
@@ -155,6 +167,9 @@ class PinPad(Env):
     def _draw(self) -> np.ndarray:
         """Draw the picture, uint8 [64, 64, 3]."""
         picture = self._background.copy()
+        if self._lights:
+            for cell, pad in self._pads.items():
+                picture[cell] = (np.array(COLORS[pad]) + PLAYER) // 2
         picture[self._player] = PLAYER
         for place, pad in enumerate(self._visited):
             picture[ROWS:, 2 * place : 2 * place + 1] = COLORS[pad]

@@ -276,3 +276,28 @@ def test_rendering_can_start_after_a_proprio_environment():
         print(os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
     """
     assert run_script(script).split("\n") == ["None None", "True", "None None"]
+
+
+def test_manipulation_by_its_short_name_needs_no_pictures():
+    env = registry.make("dmc_manip_reach_site", {"image": False}, seed=1)
+    report = check(env, steps=8)
+    assert report.violations == {}
+    assert "jaco_arm_joints_vel" in env.obs_space
+    env.close()
+
+
+@pytest.mark.slow
+@needs_gl
+def test_tasks_of_the_rodent():
+    env = registry.make("dmc_rodent_two_touch", {"size": (16, 24)}, seed=1)
+    assert check(env, steps=4).violations == {}
+    assert env.obs_space["image"].shape == (16, 24, 3)
+    assert "walker_egocentric_camera" not in env.obs_space
+    env.close()
+
+
+def test_names_beside_the_suite_are_tasks_of_dm_control():
+    manipulation = pytest.importorskip("dm_control.manipulation")
+    rodent = pytest.importorskip("dm_control.locomotion.examples.basic_rodent_2020")
+    assert {f"{name}_features" for name in dmc_tasks.OTHERS["manip"]} <= set(manipulation.ALL)
+    assert all(hasattr(rodent, f"rodent_{name}") for name in dmc_tasks.OTHERS["rodent"])

@@ -5,7 +5,7 @@ import pytest
 
 from embodied.envs.check import check
 from embodied.envs.errors import UnknownTask
-from embodied.envs.pinpad import COLORS, REWARD, TASKS, PinPad
+from embodied.envs.pinpad import COLORS, LIGHTS, REWARD, TASKS, PinPad
 
 
 def walk(env, pad):
@@ -31,6 +31,11 @@ def move(env, action):
     return env.step({"action": np.int32(action), "reset": False})
 
 
+def wait(env):
+    for _ in range(LIGHTS):
+        move(env, 0)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_every_pad_is_there_and_the_order_pays(task):
     env = PinPad(task, seed=1)
@@ -42,6 +47,39 @@ def test_every_pad_is_there_and_the_order_pays(task):
     for _ in range(2):
         rewards = [walk(env, pad) for pad in range(count)]
         assert rewards == [0] * (count - 1) + [REWARD]
+        wait(env)
+
+
+def test_lights_follow_a_success_and_then_a_random_cell():
+    starts = set()
+    for seed in range(8):
+        env = PinPad("three", seed=seed)
+        env.step({"reset": True})
+        for pad in range(3):
+            walk(env, pad)
+        goal, pads = env.player, list(env.pads)
+        images = [move(env, 0)["image"] for _ in range(LIGHTS)]
+        for index, image in enumerate(images):
+            lit = index < LIGHTS - 1
+            cell = next(cell for cell in pads if cell not in (goal, env.player))
+            color = image[4 * cell[0], 4 * cell[1]]
+            assert (color == (np.array(COLORS[env.pads[cell]]) + 255 * lit) // (1 + lit)).all()
+            assert image[56:].any() == lit
+        assert env.player not in env.pads
+        starts.add(env.player)
+        assert [walk(env, pad) for pad in range(3)] == [0, 0, REWARD]
+    assert len(starts) > 4
+
+
+def test_pads_do_not_count_while_they_are_lit():
+    env = PinPad("three", seed=0)
+    env.step({"reset": True})
+    for pad in range(3):
+        walk(env, pad)
+    for _ in range(LIGHTS // 2):
+        assert move(env, 1)["reward"] == 0
+        assert move(env, 2)["reward"] == 0
+    assert env.player not in env.pads
 
 
 def test_wrong_order_does_not_pay_but_only_the_last_pads_count():
@@ -49,6 +87,7 @@ def test_wrong_order_does_not_pay_but_only_the_last_pads_count():
     env.step({"reset": True})
     assert [walk(env, pad) for pad in (1, 0, 2)] == [0, 0, 0]
     assert [walk(env, pad) for pad in (0, 1, 2)] == [0, 0, REWARD]
+    wait(env)
     assert [walk(env, pad) for pad in (1, 2)] == [0, 0]
     assert [walk(env, pad) for pad in (0, 1, 2)] == [0, 0, REWARD]
 
