@@ -43,7 +43,8 @@ class PinPad(Env):
 
     Only the last N pads that were stepped on count, and stepping on one twice in a row counts once.
     After a success the pads light up and do not count for 10 steps; then the memory is cleared and
-    the player goes on from a random cell. An episode has no terminal step. Observation: `image` uint8 [64, 64, 3]; the strip below the room shows the pads visited last.
+    the player goes on from a random cell. An episode has no terminal step. Observation: `image`
+    uint8 [64, 64, 3]; the strip below the room shows the pads visited last.
     """
 
     def __init__(self, task: str = "three", length: int = 10_000, seed: int = 0) -> None:
