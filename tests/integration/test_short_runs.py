@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 #: Task, the package that it needs, and options that let episodes end within the budget.
 RUNS = {
-    "atari_pong": ("ale_py", "--env.atari.length 400"),
+    "atari_pong": ("ale_py", "--env.atari.length 400 --run.train_ratio 4 --agent.report False"),
     "atari_breakout": ("ale_py", "--env.atari.lives discount"),
     "crafter_reward": ("crafter", "--env.crafter.length 100 --env.crafter.logs True"),
     "bsuite_catch": ("bsuite", ""),
