@@ -18,6 +18,7 @@ from dreamerv3.decoder import Decoder
 from dreamerv3.encoder import Encoder
 from dreamerv3.images import unit_range
 from dreamerv3.imagination import evaluate, imagine
+from dreamerv3.loss_terms import LossTerms, reconstruction_names
 from dreamerv3.losses import imagination_targets, policy_loss, replay_loss, value_loss
 from dreamerv3.report import gradient_norms, open_loop
 from dreamerv3.rssm import RSSM, features, mode, sample
@@ -105,9 +106,10 @@ class Dreamer(Model):
         self.opt = nj.make("opt", Optimizer, modules, **config.opt)
         scales = dict(config.loss_scales)
         rec = scales.pop("rec")
+        self.rec_names = reconstruction_names(encoded, scales)
         if not config.repval_loss:
             del scales["repval"]
-        self.scales = {**scales, **dict.fromkeys(encoded, rec)}
+        self.scales = {**scales, **dict.fromkeys(self.rec_names.values(), rec)}
 
     @property
     def ext_space(self) -> dict[str, Space]:
@@ -241,7 +243,7 @@ class Dreamer(Model):
         if self.config.repval_loss:
             losses["repval"] = self._replay_loss(feat, obs, returns, training)
         assert losses.keys() == self.scales.keys(), (sorted(losses), sorted(self.scales))
-        return losses, (state, self._entries(feat, losses), metrics)
+        return dict(losses), (state, self._entries(feat, dict(losses)), metrics)
 
     def total(self, losses: Arrays) -> jax.Array:
         """Sum of the means of all losses, scaled by ``loss_scales`` (paper Eq. 2)."""
@@ -249,12 +251,13 @@ class Dreamer(Model):
         total: jax.Array = sum(parts, jnp.float32(0))
         return total
 
-    def world_model_losses(self, feat: Arrays, obs: Arrays) -> tuple[Arrays, Arrays]:
+    def world_model_losses(self, feat: Arrays, obs: Arrays) -> tuple[LossTerms, Arrays]:
         """World model losses [B, T] (paper Eq. 3), and metrics."""
         config = self.config
-        losses, metrics = self.dyn.loss(feat)
+        kl_losses, metrics = self.dyn.loss(feat)
+        losses = LossTerms(kl_losses)
         for key, recon in self.dec(feat).items():
-            losses[key] = recon.loss(self.target(key, obs[key]))
+            losses[self.rec_names[key]] = recon.loss(self.target(key, obs[key]))
         x = features(feat)
         cont = 1.0 - obs["is_terminal"].astype(jnp.float32)
         if config.contdisc:
@@ -350,7 +353,9 @@ class Dreamer(Model):
         if self.config.replay_context:
             entries = {f"dyn/{k}": v for k, v in self.dyn.to_entry(feat).items()}
         if self.prioritizes:
-            parts = [losses[key] for key in (*self.dec.vectors, *self.dec.images, "dyn", "rep")]
+            keys = *self.dec.vectors, *self.dec.images
+            names = *(self.rec_names[key] for key in keys), "dyn", "rep"
+            parts = [losses[name] for name in names]
             entries["priority"] = sg(jnp.maximum(sum(parts), 0))
         return entries
 
