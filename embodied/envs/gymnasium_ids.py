@@ -17,7 +17,10 @@ UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def check_id(name: str, package: str, make: str, options: Mapping[str, Any]) -> None:
-    """Check an id and the options of its constructor, which is imported but not called.
+    """Check an id and the options of its constructor.
+
+    That is imported, but only called where this would not show: for an old version, which may need
+    a package that nobody has any more, and for options that it may or may not take.
 
     Args:
       name: The id, perhaps with the module that registers it in front, `module:Name-v0`.
@@ -30,11 +33,15 @@ def check_id(name: str, package: str, make: str, options: Mapping[str, Any]) -> 
       MissingExtra: A package that it needs is not installed.
       UnknownOption: Its constructor has no such keyword.
     """
+    module = importlib.import_module(package)
     with translate_errors(name, package):
-        known, has_any = _keywords(name, package, make)
-    for key in options:
-        if key not in known and not has_any:
-            raise UnknownOption(_no_option(key, f"{package} environment {name!r}", known))
+        spec = _find(name, module)
+        known, has_any = _keywords(spec, getattr(module, make))
+        unknown = [key for key in options if key not in known]
+        if unknown and not has_any:
+            raise UnknownOption(_no_option(unknown[0], f"{package} environment {name!r}", known))
+        if unknown or _is_old(spec, package):
+            getattr(module, make)(name, **options).close()
 
 
 @contextlib.contextmanager
@@ -63,26 +70,37 @@ def translate_errors(name: str, package: str = "gymnasium") -> Iterator[None]:
         raise UnknownOption(_no_option(found[1], what, [])) from error
 
 
-def _keywords(name: str, package: str, make: str) -> tuple[list[str], bool]:
-    """List the keywords of the constructor behind an id, and whether it takes any others."""
-    module = importlib.import_module(package)
-    own, _, rest = name.partition(":") if ":" in name else ("", "", name)
-    if own:
+def _find(name: str, module: Any) -> Any:
+    """Find the specification of an id, after importing the module in front of it."""
+    own, colon, rest = name.partition(":")
+    if colon:
         importlib.import_module(own)
-    spec = module.spec(rest)
+    return module.spec(rest if colon else name)
+
+
+def _keywords(spec: Any, make: Any) -> tuple[list[str], bool]:
+    """List the keywords of the constructor behind an id, and whether it takes any others."""
     entry: Any = spec.entry_point or getattr(spec, "vector_entry_point", None)
     if isinstance(entry, str):
         path, _, attributes = entry.partition(":")
         entry = importlib.import_module(path)
         for attribute in attributes.split("."):
             entry = getattr(entry, attribute)
-    known = [key for key in inspect.signature(getattr(module, make)).parameters if key != "kwargs"]
+    known = [key for key in inspect.signature(make).parameters if key != "kwargs"]
     try:
         parameters = list(inspect.signature(entry).parameters.values())
     except (TypeError, ValueError):
         return known, True
     known += [item.name for item in parameters if item.kind != item.VAR_KEYWORD]
     return known, any(item.kind == item.VAR_KEYWORD for item in parameters)
+
+
+def _is_old(spec: Any, package: str) -> bool:
+    """Whether there is a newer version of an environment."""
+    registry = importlib.import_module(f"{package}.envs.registration").registry
+    same = [other for other in registry.values() if other.name == spec.name]
+    versions = [other.version for other in same if other.namespace == spec.namespace]
+    return any((version or 0) > (spec.version or 0) for version in versions)
 
 
 def _no_option(key: str, what: str, known: list[str]) -> str:

@@ -12,10 +12,17 @@ import numpy as np
 
 from embodied.core.space import Space, SpaceError
 from embodied.envs.errors import UnsupportedSpace
-from embodied.envs.picture_shape import HUGE, looks_like_picture, picture_shape
+from embodied.envs.picture_shape import (
+    HUGE,
+    PictureShape,
+    looks_like_picture,
+    picture_shape,
+)
 
 #: Elements of integer arrays with more values than this are observed as numbers, not as classes.
 ARRAY_CLASSES = 256
+#: The same for all elements of an array together, each of which is an input of a network.
+ALL_CLASSES = 2**17
 #: The same for what an environment declares as choices, by default.
 MAX_CLASSES = 4096
 
@@ -154,34 +161,49 @@ def observation_leaf(
     dtype = _numeric(dtype)
     picture = picture_shape(dtype, shape, low, high)
     if picture is not None:
-        kind = np.uint8 if dtype == np.uint8 else np.float32
-        lows, highs = (None, None) if dtype == np.uint8 else _bounds(shape, low, high)
-        moved = (_arranged(bound, picture.axes, picture.shape) for bound in (lows, highs))
-        axes = None if picture.axes == tuple(range(len(shape))) else picture.axes
-        space = Space(kind, picture.shape, *moved)
-        return Leaf(space, dtype, shape, axes=axes, note=picture.note)
+        return _picture(dtype, shape, low, high, picture)
     flat = shape if len(shape) <= 2 else (math.prod(shape[:-1]), shape[-1])
     if dtype.kind == "b":
         return Leaf(Space(bool, flat), dtype, shape)
-    note = ""
-    if np.issubdtype(dtype, np.integer):
-        sizes = _sizes(dtype, shape, low, high)
-        if sizes is not None and np.max(sizes, initial=1) <= (choices or ARRAY_CLASSES):
-            leaf = _classes(dtype, shape, low, sizes)
-            space = Space(np.int32, flat, 0, leaf.space.high.reshape(flat))
-            return dataclasses.replace(leaf, space=space)
-        if choices and sizes is not None:
-            note = (
-                f"has {np.max(sizes):,} classes, more than the {choices:,} of the option "
-                "max_classes, and is seen as a number"
-            )
+    sizes = _sizes(dtype, shape, low, high) if np.issubdtype(dtype, np.integer) else None
+    note = "" if sizes is None else _too_many(sizes, shape, choices)
+    if sizes is not None and note is None:
+        leaf = _classes(dtype, shape, low, sizes)
+        space = Space(np.int32, flat, 0, leaf.space.high.reshape(flat))
+        return dataclasses.replace(leaf, space=space)
     if not note and looks_like_picture(dtype, shape):
         note = (
             f"of shape {shape} is no picture but a vector of {math.prod(shape):,} numbers; if it "
             "should be one, give it the shape height, width, channels and finite bounds"
         )
     lower, upper = (_arranged(bound, None, flat) for bound in _bounds(shape, low, high))
-    return Leaf(Space(np.float32, flat, lower, upper), dtype, shape, note=note)
+    return Leaf(Space(np.float32, flat, lower, upper), dtype, shape, note=note or "")
+
+
+def _picture(
+    dtype: np.dtype, shape: tuple[int, ...], low: Any, high: Any, picture: PictureShape
+) -> Leaf:
+    """Make the leaf of a picture: bytes, or float32 within its bounds."""
+    kind = np.uint8 if dtype == np.uint8 else np.float32
+    lows, highs = (None, None) if dtype == np.uint8 else _bounds(shape, low, high)
+    moved = (_arranged(bound, picture.axes, picture.shape) for bound in (lows, highs))
+    axes = None if picture.axes == tuple(range(len(shape))) else picture.axes
+    space = Space(kind, picture.shape, *moved)
+    return Leaf(space, dtype, shape, axes=axes, note=picture.note)
+
+
+def _too_many(sizes: np.ndarray, shape: tuple[int, ...], choices: int) -> str | None:
+    """Say that integers have too many values for classes, '' if that is usual; None if not."""
+    if np.max(sizes, initial=1) > (choices or ARRAY_CLASSES):
+        if not choices:
+            return ""
+        return (
+            f"has {np.max(sizes):,} classes, more than the {choices:,} of the option max_classes, "
+            "and is seen as a number"
+        )
+    if not choices and np.sum(sizes) > ALL_CLASSES:
+        return f"of shape {shape} has {np.sum(sizes):,} classes in all, and is seen as numbers"
+    return None
 
 
 def action_leaf(dtype: Any, shape: tuple[int, ...], low: Any = None, high: Any = None) -> Leaf:

@@ -283,6 +283,7 @@ def test_all_wrong_keys_are_named():
     ("name", "options", "error", "words"),
     [
         ("LunarLander-v2", {}, UnknownTask, "deprecated.*'LunarLander-v3'"),
+        ("Ant-v3", {}, MissingExtra, "Ant-v3.*gymnasium-robotics"),
         ("CartPole-v9", {}, UnknownTask, "CartPole-v9.*'CartPole-v1'"),
         ("nomodule:Foo-v0", {}, MissingExtra, "'nomodule'.*no such module"),
         ("NONE/Pong-v5", {}, UnknownTask, "gymnasium_my_module:NONE/Pong-v5"),
@@ -291,7 +292,7 @@ def test_all_wrong_keys_are_named():
         ("FrozenLake-v1", {"map_nam": 3}, UnknownOption, "Did you mean 'map_name'"),
     ],
 )
-def test_ids_and_options_are_checked_without_making_anything(name, options, error, words):
+def test_ids_and_options_are_checked_before_a_run_begins(name, options, error, words):
     with pytest.raises(error, match=words):
         registry.check(f"gymnasium_{name}", options)
 
@@ -300,6 +301,7 @@ def test_ids_and_options_are_checked_without_making_anything(name, options, erro
 def test_what_only_shows_when_an_id_is_made():
     with pytest.raises(MissingExtra, match="Ant-v3.*gymnasium-robotics"):
         registry.make("gymnasium_Ant-v3")
+    registry.check("gymnasium_CartPole-v0")
     with translate_errors("Foo-v0"), pytest.raises(TypeError, match="of its own"):
         raise TypeError("of its own")
     with pytest.raises(UnknownOption, match="'foo'"), translate_errors("Foo-v0"):

@@ -64,6 +64,13 @@ def test_numbers_without_bounds_in_the_shape_of_a_picture_are_named(shape):
     assert not observation_leaf(np.float32, (500, 3)).note
 
 
+def test_large_arrays_of_bytes_are_no_classes():
+    leaf = observation_leaf(np.uint8, (84, 84, 3), 0, 100)
+    assert leaf.space == Space(np.float32, (84 * 84, 3), 0, 100)
+    assert "2,137,968 classes in all" in leaf.note
+    assert observation_leaf(np.uint8, (64, 64), 0, 10).space == Space(np.int32, (64, 64), 0, 11)
+
+
 def test_choices_are_classes_up_to_the_limit():
     assert observation_leaf(np.int64, (), 0, 499, choices=4096).space == Space(np.int32, (), 0, 500)
     leaf = observation_leaf(np.int64, (), 0, 499, choices=100)
