@@ -241,6 +241,8 @@ def _check_spaces(report: Report, obs_space: Any, act_space: Any) -> None:
             report.violate(key, f"{side} declares {spaces[key]}, expected {expected}")
     for key in sorted({*obs_space} & {*act_space}):
         report.violate(key, "the same key is both an observation and an action")
+    if not any(key not in (*FLAGS, "reward") and key[:4] != "log/" for key in obs_space):
+        report.violate("observations", "there is no key besides reward and flags to learn from")
     if "reset" in obs_space:
         report.violate("reset", "'reset' is an action key and cannot be an observation")
 

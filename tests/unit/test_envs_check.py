@@ -187,6 +187,14 @@ def test_spaces_that_lack_what_every_environment_has():
         def obs_space(self):
             return super().obs_space | {"reward": Space(np.float64)}
 
+    class Blind(Sound):
+        @property
+        def obs_space(self):
+            return {key: space for key, space in super().obs_space.items() if key != "vector"}
+
+        def step(self, action):
+            return {key: x for key, x in super().step(action).items() if key != "vector"}
+
     class Raising(Sound):
         @property
         def obs_space(self):
@@ -194,6 +202,7 @@ def test_spaces_that_lack_what_every_environment_has():
 
     assert list(check(NoReset()).violations) == ["reset"]
     assert list(check(WideReward()).violations) == ["reward"]
+    assert list(check(Blind()).violations) == ["observations"]
     assert "not ready" in check(Raising()).text()
 
 
