@@ -29,6 +29,8 @@ CUSTOM = "custom"
 #: Options of what adapts foreign environments, and of pictures. They hold for import paths whose
 #: constructor lacks them, and for the ids of Gymnasium.
 ADAPTER_OPTIONS = ("max_classes", "size")
+#: Images of less height whose other sides are not smaller have their channels in front.
+SMALLEST_SIDE = 16
 #: Characters per line of `listing`.
 LINE_LENGTH = 100
 
@@ -351,6 +353,11 @@ def _resized(env: Env, size: Any) -> Env:
         raise EnvError(f"Got size {size}, expected height and width of pictures.")
     for key, space in env.obs_space.items():
         if len(space.shape) == 3 and not key.startswith("log/"):
+            if space.shape[0] < SMALLEST_SIDE <= min(space.shape[1:]):
+                raise EnvError(
+                    f"Got image {key!r} of shape {space.shape} to resize, expected height, width, "
+                    "channels: move the channels to the end in the environment."
+                )
             try:
                 env = ResizeImage(env, key, (int(size[0]), int(size[1])))
             except ImportError as error:

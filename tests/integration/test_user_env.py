@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from dreamerv3 import main
+
 ROOT = pathlib.Path(__file__).parents[2]
 TOY = pathlib.Path(__file__).parent / "user_toy.py"
 
@@ -92,3 +94,21 @@ def test_an_image_that_does_not_fit_is_refused_before_the_first_update(folder):
     assert "error: Got image 'image' of size 100x84" in last
     assert "the nearest size that works is 96x80" in last
     assert not (logdir / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("gymnasium_CartPol-v1", "Did you mean 'CartPole-v1'"),
+        ("gymnasium_LunarLander-v2", "'LunarLander-v3'"),
+        ("user_toy:Everythin", "Did you mean 'Everything'"),
+    ],
+)
+def test_a_wrong_task_is_refused_before_a_folder_is_made(folder, monkeypatch, capsys, task, words):
+    monkeypatch.chdir(folder)
+    command = ["--configs", "debug", "--task", task, "--jax.cache", "", "--logdir", "run"]
+    with pytest.raises(SystemExit) as error:
+        main.train(command)
+    assert error.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (folder / "run").exists()

@@ -317,6 +317,8 @@ def test_pictures_are_resized_by_an_option(tmp_path, monkeypatch):
         "    action_space = gymnasium.spaces.Discrete(2)\n"
         "    def reset(self, seed=None, options=None): return self.observation_space.sample(), {}\n"
         "    def step(self, action): return self.reset()[0], 0, False, False, {}\n"
+        "class Stack(Camera):\n"
+        "    observation_space = gymnasium.spaces.Box(0, 255, (4, 84, 84), np.uint8)\n"
         "gymnasium.register('OwnCamera-v0', Camera)\n"
         "def many(num_envs): return gymnasium.make_vec('OwnCamera-v0', num_envs)\n"
     )
@@ -329,3 +331,5 @@ def test_pictures_are_resized_by_an_option(tmp_path, monkeypatch):
         assert check(env, 8).violations == {}
     with pytest.raises(EnvError, match="Got size 64, expected height and width"):
         registry.make("own_camera:Camera", {"size": 64})
+    with pytest.raises(EnvError, match=r"shape \(4, 84, 84\).*move the channels to the end"):
+        registry.make("own_camera:Stack", {"size": (64, 64)})
