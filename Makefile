@@ -25,7 +25,7 @@ help:
 	@sed -n 's/^# \{0,1\}//p; /^$$/q' Makefile
 
 train: $(VENV)/.installed
-	$(BIN)/python dreamerv3/main.py --configs dmc_proprio size12m $(ARGS)
+	$(BIN)/python dreamerv3/main.py --configs dmc_proprio size12m $(ARGS) || test $$? -eq 130
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)

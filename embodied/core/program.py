@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import TextIO
 
@@ -16,7 +17,8 @@ def run_program(main: Callable[[], int | None]) -> None:
     If the reader of the output leaves, as in `... | head`, the process ends without a traceback,
     with the code of a program that SIGPIPE ends. After a signal, everything that has to
     be saved or closed has been, and the process ends without taking the interpreter apart: native
-    code that a signal has left in the middle of tracing a function sometimes crashes then.
+    code that a signal has left in the middle of tracing a function sometimes crashes then. The same
+    where another thread still works, such as one that compiles what nobody will call any more.
 
     Args:
       main: The program; returns an exit code, or None for 0.
@@ -39,10 +41,12 @@ def run_program(main: Callable[[], int | None]) -> None:
         os._exit(128 + signal.SIGPIPE)
     except SystemExit as error:
         code = error.code
-    if isinstance(code, int) and code > 128:
+    if isinstance(code, str):
+        raise SystemExit(code)
+    if (code and code > 128) or threading.active_count() > 1:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(code or 0)
     if code:
         raise SystemExit(code)
 

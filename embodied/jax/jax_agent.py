@@ -255,7 +255,8 @@ class JaxAgent(Agent):
     def _compile(self, create: Callable[[], Params]) -> Params:
         """Compile what acts and trains, and create the parameters meanwhile."""
         config = self.config
-        with concurrent.futures.ThreadPoolExecutor() as pool:
+        pool = concurrent.futures.ThreadPoolExecutor()
+        try:
             created = pool.submit(create)
             args = self._example_call(self.init_train, config.batch_length)
             jobs = [pool.submit(self._train.compile, *args)]
@@ -265,6 +266,9 @@ class JaxAgent(Agent):
             for job in jobs:
                 job.result()
             params = created.result()
+        finally:
+            # Who is interrupted does not wait for the compiler.
+            pool.shutdown(wait=False, cancel_futures=True)
         release_free_memory()
         return params
 

@@ -60,6 +60,10 @@ class Heartbeat:
             if self._activities:
                 self._activities[-1].restart()
 
+    def doing(self) -> str:
+        """Return the current activity, or nothing; from any thread."""
+        return "".join(activity.name for activity in list(self._activities)[-1:])
+
     def _watch(self) -> None:
         while not self._closed.wait(self._period / 3):
             # The list may change at any time; a copy holds together.

@@ -222,10 +222,11 @@ class Run:
                 f"The last checkpoint, at step {int(self.step)}, could not be written to "
                 f"{self.checkpoint.directory}; see the warning above. The previous one is in use."
             )
+        reached = self.step >= self.options.steps
         print(
             f"Ended at {self.describe_position()}, {self.episodes.finished:,} episodes finished "
             f"since the start.\nEverything is in {self.options.logdir}; the same command with this "
-            "--logdir and a larger --run.steps continues.",
+            f"--logdir{' and a larger --run.steps' if reached else ''} continues.",
             flush=True,
         )
 

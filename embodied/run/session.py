@@ -115,7 +115,9 @@ def session() -> Iterator[Session]:
     Raises:
       SystemExit: After a signal, with the exit code.
     """
-    with StopSignals() as stop, Heartbeat() as heartbeat, contextlib.ExitStack() as cleanup:
+    heartbeat = Heartbeat()
+    stop = StopSignals(doing=heartbeat.doing)
+    with stop, heartbeat, contextlib.ExitStack() as cleanup:
         here = Session(stop, heartbeat, cleanup)
         try:
             yield here

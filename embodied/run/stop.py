@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -26,11 +26,12 @@ class Place(enum.Enum):
 
     | place | at once | when the grace of 5 s is over |
     | --- | --- | --- |
-    | `SETUP`: nothing to save | `StopRequested` is raised | raised again if Python dropped it |
+    | `SETUP`: nothing to save | `StopRequested` is raised | raised again if dropped, else the end |
     | `LOOP`: in a step | `requested` is set, the loop ends before its next step | the same |
     | `WAIT`: for data | `requested` is set, as most waits are short | `StopRequested` is raised |
 
     Python drops what is raised in a destructor. A wait that begins after a request raises at once.
+    The end is that of the process: native code, such as a compiler, does not let the main thread go.
     """
 
     SETUP = enum.auto()
@@ -41,9 +42,8 @@ class Place(enum.Enum):
 class StopSignals:
     """Turns the first signal into a request to stop, see `Place` for what happens to it.
 
-    A second SIGINT ends the process at once. So does the first signal when native code, such as a
-    compiler, does not let the main thread go within the grace, as long as there is nothing to save.
-    Signals are left alone outside the main thread.
+    A thread says so at once, also while the main thread is in native code. A second SIGINT ends the
+    process at once. Signals are left alone outside the main thread.
 
     Attributes:
       requested: Whether a signal has come.
@@ -51,16 +51,19 @@ class StopSignals:
       exit_code: Exit code that says so: 130 for SIGINT, 143 for SIGTERM, 0 for none.
     """
 
-    def __init__(self, grace: float = 5.0) -> None:
+    def __init__(self, grace: float = 5.0, doing: Callable[[], str] = str) -> None:
         """Create the context manager.
 
         Args:
-          grace: Seconds that a wait, or native code during set-up, may go on.
+          grace: Seconds that a wait, or what is not left during set-up, may go on.
+          doing: Returns what the main thread is doing, for the line about a request.
         """
         self.requested = False
         self.exit_code = 0
         self.deferred = False
         self._grace = grace
+        self._doing = doing
+        self._announced = threading.Event()
         self._place = Place.SETUP
         self._nothing_to_save = True
         self._overdue = False
@@ -135,10 +138,11 @@ class StopSignals:
         if not self.requested:
             self.requested = True
             self.exit_code = 128 + number
-            print(f"Got {signal.Signals(number).name}, stopping.", flush=True)
+            self._announced.wait(1)  # The line about it comes before those that follow.
             leave = self._place is Place.SETUP
         elif self._overdue:
             again = self._place is Place.SETUP and self._swallowed
+            self._swallowed = False
             leave = again or self._place is Place.WAIT
         if leave and not self.deferred:
             raise StopRequested
@@ -158,26 +162,38 @@ class StopSignals:
                 try:
                     numbers = receiver.recv(64)
                 except TimeoutError:
-                    receiver.settimeout(None)
+                    receiver.settimeout(self._grace if self._nothing_to_save else None)
                     self._end_grace(first)
                     continue
                 if not numbers:
                     return
                 for number in numbers:
                     if first and number == signal.SIGINT:
-                        _exit_now(number)
+                        _exit_now(number, "without saving")
                     if number in _SIGNALS and not first:
                         first = number
+                        self._announce(number)
                         receiver.settimeout(self._grace)
 
+    def _announce(self, number: int) -> None:
+        line = f"Got {signal.Signals(number).name}, stopping."
+        if not self._nothing_to_save:
+            doing = self._doing()
+            line += f" First comes {doing}, then" if doing else " First,"
+            line += " everything is saved."
+            if number == signal.SIGINT:
+                line += " Another Ctrl+C ends at once and saves nothing."
+        print(line, flush=True)
+        self._announced.set()
+
     def _end_grace(self, number: int) -> None:
-        if self._nothing_to_save and not self.requested:
-            _exit_now(number)
+        if self._nothing_to_save and not self._swallowed:
+            _exit_now(number, "as there is nothing new to save")
         self._overdue = True
         # Wakes a wait. Not SIGINT, of which a second one ends everything.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
-def _exit_now(number: int) -> None:
-    os.write(2, b"Ending at once, without saving.\n")
+def _exit_now(number: int, reason: str) -> None:
+    os.write(2, f"Ending at once, {reason}.\n".encode())
     os._exit(128 + number)

@@ -59,7 +59,11 @@ def test_signal_saves_and_ends(tmp_path, number):
         process.send_signal(number)
         output = process.stdout.read()
         assert process.wait(20) == 128 + number
-    assert f"Got {signal.Signals(number).name}, stopping." in output
+    assert re.search(
+        rf"Got {signal.Signals(number).name}, stopping\..* everything is saved", output
+    )
+    assert ("Another Ctrl+C ends at once" in output) is (number == signal.SIGINT)
+    assert "with this --logdir continues" in output
     step = latest_step(tmp_path)
     assert step > 0
     assert f"Ended at step {step:,}" in output
