@@ -31,7 +31,7 @@ class Place(enum.Enum):
     | `WAIT`: for data | `requested` is set, as most waits are short | `StopRequested` is raised |
 
     Python drops what is raised in a destructor. A wait that begins after a request raises at once.
-    The end is that of the process: native code, such as a compiler, does not let the main thread go.
+    The end is that of the process: native code, such as a compiler, does not let its thread go.
     """
 
     SETUP = enum.auto()

@@ -171,13 +171,13 @@ def test_signal_is_noted_where_protected_and_raised_where_not(number, code):
 
 def test_a_request_is_answered_at_once_with_what_comes_first(capsys):
     beat = heartbeat.Heartbeat()
-    with stop.StopSignals(doing=beat.doing) as signals, signals.protected():
-        with beat.activity("Making an update"):
-            signal.raise_signal(signal.SIGINT)
-            assert capsys.readouterr().out == (
-                "Got SIGINT, stopping. First comes making an update, then everything is saved. "
-                "Another Ctrl+C ends at once and saves nothing.\n"
-            )
+    signals = stop.StopSignals(doing=beat.doing)
+    with signals, signals.protected(), beat.activity("Making an update"):
+        signal.raise_signal(signal.SIGINT)
+    assert capsys.readouterr().out == (
+        "Got SIGINT, stopping. First comes making an update, then everything is saved. "
+        "Another Ctrl+C ends at once and saves nothing.\n"
+    )
     with stop.StopSignals(), pytest.raises(stop.StopRequested):
         signal.raise_signal(signal.SIGTERM)
     assert capsys.readouterr().out == "Got SIGTERM, stopping.\n"
