@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dreamerv3.cli import agents
+from dreamerv3.cli import agents, stored_steps
 from dreamerv3.cli.writers import make_outputs
 from embodied.core.config import Config
 from embodied.core.interfaces import Agent, Env, Stream
@@ -199,21 +199,30 @@ def make_agent(config: Config, policy_batch: int = 0, envs: EnvMaker | None = No
 
     Raises:
       EnvError: If the task cannot be made.
+      ConfigError: If there are stored steps of other keys, kinds or shapes.
       PlatformError: If the hardware that was asked for is not there.
     """
     obs_space, act_space = (envs or EnvMaker(config)).spaces()
+    check = functools.partial(stored_steps.check_stored, config, obs_space, act_space)
     if config.random_agent:
+        check({})
         return RandomAgent(obs_space, act_space, config.seed)
     agent_class = agents.load(config.agent_class)
     options = agent_config(config).update(policy_batch=policy_batch or config.run.envs)
     if agent_class.acts_itself:
         agent: Agent = agent_class.make(obs_space, act_space, options)
+        check(agent.ext_space)
         return agent
     from embodied.jax.jax_agent import JaxAgent
     from embodied.jax.platform import prepare_process
 
+    def build(*args: Any) -> Any:
+        model = agent_class.make(*args)
+        check(model.ext_space)  # Before anything is compiled.
+        return model
+
     platform = prepare_process(config.jax, learning=True)
-    return JaxAgent(agent_class.make, obs_space, act_space, options, platform)
+    return JaxAgent(build, obs_space, act_space, options, platform)
 
 
 def make_acting_agent(
@@ -245,6 +254,8 @@ def make_acting_agent(
 
         platform = prepare_process(config.jax)
         agent = InferenceAgent(agent_class.make, obs_space, act_space, options, platform)
+    if config.script == "collect":
+        stored_steps.check_stored(config, obs_space, act_space, agent.ext_space)
     if config.random_agent:
         return RandomAgent(obs_space, act_space, config.seed, agent.ext_space)
     return agent

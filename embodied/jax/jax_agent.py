@@ -211,7 +211,12 @@ class JaxAgent(Agent):
         missing = sorted(self._spaces.keys() - batch.keys())
         if missing:
             raise KeyError(f"The batch lacks the keys {missing}; it has {sorted(batch)}.")
-        placed = self._mesh.put_rows({key: batch[key] for key in self._spaces})
+        # Steps of a run with another precision may be among them.
+        cast = {
+            k: batch[k] if x.discrete else batch[k].astype(x.dtype, copy=False)
+            for k, x in self._spaces.items()
+        }
+        placed = self._mesh.put_rows(cast)
         # On CPU, an update whose inputs are there runs in this thread, which keeps its memory.
         return jax.block_until_ready(placed) if self._on_cpu else placed
 

@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
-from embodied.core.interfaces import Agent
-from embodied.core.space import Space
+from embodied.core.replay.schema import Schema
 from embodied.run.options import RunOptions
 from embodied.run.run import Run
 from embodied.run.session import session
-from embodied.run.setup import MakeAgent, MakeLogger, MakeReplay, MakeStream, resume, set_up
-
-#: What sampling adds to a batch, and no step stores.
-SAMPLED = ("consec", "stepid")
+from embodied.run.setup import (
+    MakeAgent,
+    MakeLogger,
+    MakeReplay,
+    MakeStream,
+    resume,
+    set_up,
+    stored_spaces,
+)
 
 
 def offline(
@@ -68,38 +72,23 @@ def _copy_steps(run: Run) -> None:
       ValueError: If they cannot.
     """
     source, replay, needed = run.options.from_replay, run.replay, run.schedule.needed
-    replay.load(directory=_replay_folder(source))
+    replay.load(directory=replay_folder(source))
     if len(replay) < needed:
         raise ValueError(
             f"Got {len(replay):,} items from '{source}', expected at least {needed:,}, the steps "
             "of a batch; collect more of them."
         )
     assert replay.schema is not None, "there are steps"
-    stored = {field.key: field for field in replay.schema.fields}
-    for key, space in _spaces(run.agent).items():
-        if key not in stored:
-            raise ValueError(
-                f"The steps of '{source}' have no '{key}', which the agent reads; they have "
-                f"{', '.join(sorted(stored))}."
-            )
-        field = stored[key]
-        if field.shape != space.shape or field.floating == space.discrete:
-            raise ValueError(
-                f"The steps of '{source}' have '{key}' as {field.dtype} {field.shape}, but the "
-                f"agent reads {space.dtype} {space.shape}; choose the task and the options that "
-                "they were collected with."
-            )
+    difference = Schema.from_spaces(stored_spaces(run.agent)).difference(replay.schema, more=True)
+    if difference:
+        raise ValueError(
+            f"The steps of '{source}' do not fit what the agent reads: {difference}; choose the "
+            "task and the options that they were collected with."
+        )
 
 
-def _spaces(agent: Agent) -> dict[str, Space]:
-    """Spaces of what an agent reads of a stored step, as far as it tells them."""
-    spaces: dict[str, Space] = {}
-    for name in ("obs_space", "act_space", "ext_space"):
-        spaces |= getattr(agent, name, {})
-    return {key: space for key, space in spaces.items() if key not in SAMPLED}
-
-
-def _replay_folder(path: str) -> Path:
+def replay_folder(path: str) -> Path:
+    """The folder of chunks that a path names: that of a run, or itself."""
     folder = Path(path).expanduser()
     inside = folder / "replay"
     return inside if inside.is_dir() else folder

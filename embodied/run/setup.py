@@ -7,6 +7,7 @@ from embodied.core.checkpoint import Deferred
 from embodied.core.interfaces import Agent, Env, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
+from embodied.core.space import Space
 from embodied.run.banner import environments, replay_requirements, start_banner
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.options import RunOptions
@@ -14,6 +15,9 @@ from embodied.run.replicas import Replicas, join
 from embodied.run.run import Run
 from embodied.run.session import Session
 from embodied.run.stepping import start_driver
+
+#: What the driver adds to an action, or sampling to a batch, and no step stores.
+UNSTORED = ("reset", "consec", "stepid")
 
 MakeAgent = Callable[[], Agent]
 MakeReplay = Callable[[], Replay]
@@ -62,7 +66,7 @@ def set_up(
         session.cleanup.callback(run.checkpoint.wait)
         run.checkpoint.register("step", run.step)
         run.checkpoint.register("agent", agent)
-        run.checkpoint.register("replay", ReplayState(replay))
+        add_replay(run, "replay", replay)
         for mode in ("train", "report"):
             add_stream(run, mode, make_stream(replay, mode))
         # Closed before the streams, so that none of them goes on waiting for items.
@@ -71,6 +75,21 @@ def set_up(
         run.checkpoint.register("episodes", episodes)
         run.checkpoint.register("driver", run.driver_state)
     return run
+
+
+def add_replay(run: Run, name: str, replay: Replay) -> None:
+    """Save a replay with the run; what it loads is cast to what the agent computes in."""
+    spaces = stored_spaces(run.agent)
+    replay.load_floats_as({k: str(x.dtype) for k, x in spaces.items() if not x.discrete})
+    run.checkpoint.register(name, ReplayState(replay))
+
+
+def stored_spaces(agent: Agent) -> dict[str, Space]:
+    """Spaces of what an agent reads of a stored step, as far as it tells them."""
+    spaces: dict[str, Space] = {}
+    for name in ("obs_space", "act_space", "ext_space"):
+        spaces |= getattr(agent, name, {})
+    return {key: space for key, space in spaces.items() if key not in UNSTORED}
 
 
 def add_stream(run: Run, mode: str, source: Stream) -> None:

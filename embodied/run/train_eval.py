@@ -11,7 +11,7 @@ from embodied.run.setup import (
     MakeLogger,
     MakeReplay,
     MakeStream,
-    ReplayState,
+    add_replay,
     add_stream,
     resume,
     set_up,
@@ -50,7 +50,7 @@ def train_eval(
     with session() as here:
         run = set_up(here, options, make_agent, make_replays[0], make_stream, make_logger)
         eval_replay = make_replays[1]()
-        run.checkpoint.register("eval_replay", ReplayState(eval_replay))
+        add_replay(run, "eval_replay", eval_replay)
         add_stream(run, "eval", make_stream(eval_replay, "eval"))
         here.cleanup.callback(eval_replay.close)
         resume(run)

@@ -101,6 +101,14 @@ def test_what_it_learned_acts_elsewhere(agent, platform):
     np.testing.assert_array_equal(action["action"], expected["action"])
 
 
+def test_floats_of_another_width_are_cast(agent):
+    stored = batch()
+    stored["vector"] = stored["vector"].astype(jnp.bfloat16)
+    stream = agent.stream(Stateless(lambda: stored))
+    assert next(stream)["vector"].dtype == np.float32
+    stream.close()
+
+
 def test_a_batch_that_lacks_keys_is_refused(agent):
     stream = agent.stream(Stateless(lambda: {"vector": np.zeros((4, 5, 4), np.float32)}))
     with pytest.raises(KeyError, match="lacks the keys .*'reward'"):

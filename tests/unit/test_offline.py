@@ -42,13 +42,13 @@ def test_steps_that_fit_are_copied(stored):
 @pytest.mark.parametrize(
     ("key", "space", "message"),
     [
-        ("image", Space(np.uint8, (64, 64, 3)), r"'image' as uint8 \(8, 8, 3\), but the agent"),
-        ("reward", Space(np.int32), "'reward' as float32"),
         (
-            "vector",
-            Space(np.float32, 3),
-            "have no 'vector', which the agent reads; they have image",
+            "image",
+            Space(np.uint8, (64, 64, 3)),
+            r"'image': got uint8\(8, 8, 3\), expected uint8\(64, 64, 3\)",
         ),
+        ("reward", Space(np.int32), r"'reward': got float32\(\), expected int32\(\)"),
+        ("vector", Space(np.float32, 3), r"'vector': got nothing, expected float32\(3,\)"),
     ],
 )
 def test_steps_of_another_task_are_refused(stored, key, space, message):

@@ -475,6 +475,38 @@ def test_other_schema_is_refused_with_the_difference(tmp_path, way):
     assert str(tmp_path) in words and "new folder" in words
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_floats_are_loaded_as_what_the_run_computes_in(tmp_path, dtype):
+    replay = make(tmp_path)
+    fill(replay, 0, 20)
+    state = replay.save()
+    other = make(tmp_path, continue_streams=True)
+    other.load_floats_as({"latent": dtype, "deter": dtype, "count": "float32", "unknown": dtype})
+    other.load(state)
+    assert all_items(other) == all_items(replay)
+    for count in range(20, 40):  # As the first run, and as one that computes in another dtype.
+        step = make_step(count)
+        step["latent" if count % 2 else "deter"] = (
+            step["latent"][:1].repeat(4 if count % 2 else 200).astype(np.float32)
+        )
+        other.add(step, 0)
+    data = other.sample(64)
+    assert data["latent"].dtype == data["deter"].dtype == dtype
+    assert data["count"].dtype == np.int64
+    for key in ("latent", "deter"):
+        rounded = data["count"].astype(ml_dtypes.bfloat16).astype(dtype)
+        np.testing.assert_array_equal(data[key][..., 0], rounded)
+    fresh = np.full((64, 5, 4), 7, ml_dtypes.bfloat16)
+    other.update({"stepid": data["stepid"], "latent": fresh})
+    other.save()
+    # The folder now has files of both widths; who expects nothing gets those of the newest.
+    last = make(tmp_path)
+    last.load()
+    assert all_items(last) == all_items(other)
+    assert str(last.schema.to_json()["latent"][0]) == dtype
+    assert (last.sample(8)["latent"] == 7).any()
+
+
 def test_added_steps_must_fit_what_was_loaded(tmp_path):
     replay = make(tmp_path)
     fill(replay, 0, 20)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -167,7 +167,7 @@ class Wanted:
 
 
 def common_schema(stored: Sequence[StoredChunk], expected: Schema | None) -> Schema | None:
-    """What all files hold; None if there are none and nothing is expected.
+    """What all files hold but for the width of floats; None if nothing is there or expected.
 
     Args:
         stored: What a folder has.
@@ -183,11 +183,32 @@ def common_schema(stored: Sequence[StoredChunk], expected: Schema | None) -> Sch
     for part in stored:
         if expected is not None and part.header.schema != reference:
             difference = expected.difference(Schema.from_json(part.header.schema))
-            raise SchemaError(
-                f"Got {part.path} with other data than this replay stores: {difference}. Use a new "
-                "folder, or move the file away."
-            )
+            if difference:
+                raise SchemaError(
+                    f"Got {part.path} with other data than this replay stores: {difference}. Use a "
+                    "new folder, or move the file away."
+                )
     return expected
+
+
+def stored_difference(path: str | Path, expected: Schema, more: bool = False) -> str | None:
+    """Describe how a sound chunk file of a folder differs from what is expected, None if none does.
+
+    Args:
+        path: The folder, which need not exist.
+        expected: What the files have to hold; floats may be of another width.
+        more: Whether they may hold more keys.
+    """
+    folder = Path(path).expanduser()
+    paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    checked: list[dict[str, Any]] = []
+    for result in _in_threads(_read_serials, paths):
+        if isinstance(result, ChunkFileError) or (schema := result[0].schema) in checked:
+            continue
+        if difference := expected.difference(Schema.from_json(schema), more):
+            return difference
+        checked.append(schema)
+    return None
 
 
 def restore(stored: Sequence[StoredChunk], schema: Schema, wanted: Wanted) -> list[Restored]:
@@ -195,7 +216,7 @@ def restore(stored: Sequence[StoredChunk], schema: Schema, wanted: Wanted) -> li
 
     Args:
         stored: What the folder has.
-        schema: What every file holds.
+        schema: What every file holds; floats are cast to the width that it has.
         wanted: Which items are to be loaded.
     """
 

@@ -66,7 +66,10 @@ def summarize(stored: "StoredEpisodes") -> dict[str, Any]:
         complete ones among them, with lengths and returns of the complete ones.
     """
     parts = [part for chain in stored.chains for part in chain]
-    schemas = {str(sorted(part.header.schema.items())): part.header.schema for part in parts}
+    schemas: list[Schema] = []
+    for schema in (Schema.from_json(part.header.schema) for part in parts):
+        if all(schema.difference(other) for other in schemas):
+            schemas.append(schema)
     episodes = [(len(x), x.score, x.complete) for x in stored.read(keys=())]
     whole = [(length, score) for length, score, complete in episodes if complete]
     keys: dict[str, dict[str, Any]] = {}

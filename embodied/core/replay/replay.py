@@ -77,6 +77,7 @@ class Replay:
         self._continue_streams = continue_streams
         self._folder = None if directory is None else ReplayFolder(directory)
         self._schema: Schema | None = None
+        self._floats: dict[str, str] = {}
         self._streams = Streams(chunksize)
         # The address of the first step of every item, in the order of their last steps.
         self._items = FifoArray(np.int64)
@@ -116,7 +117,7 @@ class Replay:
             worker: Which worker it comes from.
 
         Raises:
-            SchemaError: If a key, dtype or shape differs or a float is NaN. Nothing is stored.
+            SchemaError: If a key, kind or shape differs or a float is NaN. Nothing is stored.
         """
         schema = self._schema or self._first_schema(step, worker)
         packed, columns = schema.pack(step, worker)
@@ -187,7 +188,7 @@ class Replay:
                 whose first step was evicted meanwhile are skipped.
 
         Raises:
-            SchemaError: If a key, dtype or shape is not that of the stored steps, or a float is
+            SchemaError: If a key, kind or shape is not that of the stored steps, or a float is
                 NaN. With NaN, priorities and rows before that one are updated already.
         """
         stepid = np.asarray(data["stepid"])
@@ -292,6 +293,14 @@ class Replay:
 
         return state, write
 
+    def load_floats_as(self, dtypes: Mapping[str, str]) -> None:
+        """Let `load` cast floats to what they are computed in, whatever files hold.
+
+        Args:
+            dtypes: Name of the dtype by key; other keys stay as they are.
+        """
+        self._floats = dict(dtypes)
+
     def load(
         self, state: Mapping[str, Any] | None = None, directory: str | Path | None = None
     ) -> None:
@@ -307,7 +316,8 @@ class Replay:
             directory: Folder to read instead of the replay's own.
 
         Raises:
-            SchemaError: If a file holds other keys, dtypes or shapes than this replay.
+            SchemaError: If a file holds other keys, kinds or shapes than this replay. The width of
+                floats may differ: all become those of `load_floats_as`, else of this replay.
             ValueError: If the state is of another version.
         """
         if state is not None and state["version"] != STATE_VERSION:
@@ -319,6 +329,8 @@ class Replay:
             stored = folder.scan() if folder is not None else []
             saved = Schema.from_json(state["schema"]) if state and state["schema"] else None
             schema = common_schema(stored, self._schema or saved)
+            if schema is not None:
+                schema = schema.with_floats(self._floats)
             restored = [] if schema is None else restore(stored, schema, self._wanted(state))
             with self._filled:
                 self._clear()

@@ -41,9 +41,13 @@ class Field(NamedTuple):
     @property
     def floating(self) -> bool:
         """Whether values can be NaN; also true for the types of ml_dtypes."""
-        if self.dtype.kind == "V":
-            return self.dtype.names is None and "float" in self.dtype.name
-        return self.dtype.kind == "f"
+        return is_floating(self.dtype)
+
+    def takes(self, dtype: np.dtype) -> bool:
+        """Whether values of a dtype can be stored: the same one, or another that is computed in."""
+        if dtype == self.dtype:
+            return True
+        return all(is_floating(x) and x.itemsize <= 4 and x.isnative for x in (self.dtype, dtype))
 
 
 class Schema:
@@ -117,6 +121,14 @@ class Schema:
         """Take keys, dtypes and shapes from spaces."""
         return cls({key: (space.dtype, space.shape) for key, space in spaces.items()})
 
+    def with_floats(self, dtypes: Mapping[str, str]) -> "Schema":
+        """The same schema with other dtypes for the floats among these keys, given by name."""
+        entries: dict[str, tuple[DTypeLike, Sequence[int]]] = {}
+        for field in self.fields:
+            cast = field.floating and field.key in dtypes
+            entries[field.key] = dtype_of(dtypes[field.key]) if cast else field.dtype, field.shape
+        return Schema(entries)
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Schema":
         """Inverse of `to_json`."""
@@ -128,7 +140,7 @@ class Schema:
         return {field.key: [field.dtype.name, list(field.shape)] for field in fields}
 
     def pack(self, step: Mapping[str, Any], worker: int) -> tuple[bytes, Sequence[Any]]:
-        """Check keys, dtypes and shapes of a step and pack it.
+        """Check keys, dtypes and shapes of a step and pack it; floats of another width are cast.
 
         Args:
             step: Value per key; further keys may only be `log/` keys.
@@ -151,8 +163,7 @@ class Schema:
         except AttributeError:
             same = False
         if not same:
-            values = [np.asarray(value) for value in values]
-            self._check_types(values, worker)
+            values = self._cast([np.asarray(value) for value in values], worker)
         try:
             packed = b"".join(values[: self._num_packed])
         except (TypeError, ValueError, BufferError):
@@ -176,8 +187,10 @@ class Schema:
     ) -> dict[str, np.ndarray]:
         """Check arrays [*leading, ...] that are to replace stored values of some keys.
 
+        Floats of another width are cast to the one that is stored.
+
         Raises:
-            SchemaError: If a key is unknown, or a dtype or shape differs.
+            SchemaError: If a key is unknown, or a kind or shape differs.
         """
         values, fields = {}, {field.key: field for field in self.fields}
         for key, entry in entries.items():
@@ -186,24 +199,29 @@ class Schema:
                 raise SchemaError(f"Got an update of key '{key}', expected stored keys: {keys}.")
             value, field = np.asarray(entry), fields[key]
             shape = (*leading, *field.shape)
-            if value.dtype != field.dtype or value.shape != shape:
+            if not field.takes(value.dtype) or value.shape != shape:
                 raise SchemaError(
                     f"Got an update of key '{key}' as {value.dtype}{value.shape}, expected "
                     f"{field.dtype}{shape}."
                 )
-            values[key] = value
+            values[key] = value.astype(field.dtype, copy=False)
         return values
 
-    def difference(self, other: "Schema") -> str | None:
-        """Describe the first keys in which another schema differs, None if it is equal."""
-        mine, theirs = self.to_json(), other.to_json()
+    def difference(self, other: "Schema", more: bool = False) -> str | None:
+        """Describe the first keys in which another schema differs, None if it fits.
+
+        Floats may be of another width, as they are cast.
+
+        Args:
+            other: The other schema.
+            more: Whether it may have more keys.
+        """
+        mine, theirs = ({x.key: x for x in schema.fields} for schema in (self, other))
         lines = []
-        for key in sorted({*mine, *theirs}):
-            if mine.get(key) != theirs.get(key):
-                lines.append(
-                    f"key '{key}': got {_type_name(theirs.get(key))}, "
-                    f"expected {_type_name(mine.get(key))}"
-                )
+        for key in sorted({*mine} if more else {*mine, *theirs}):
+            want, got = mine.get(key), theirs.get(key)
+            if not (want and got and want.takes(got.dtype) and want.shape == got.shape):
+                lines.append(f"key '{key}': got {_type_name(got)}, expected {_type_name(want)}")
         return "; ".join(lines[:5]) if lines else None
 
     def _record_dtype(self) -> np.dtype:
@@ -228,13 +246,22 @@ class Schema:
             f"{sorted(expected)} (got {sorted(found)})."
         )
 
-    def _check_types(self, values: Sequence[np.ndarray], worker: int) -> None:
+    def _cast(self, values: Sequence[np.ndarray], worker: int) -> list[np.ndarray]:
         for field, value in zip(self.fields, values, strict=True):
-            if value.dtype != field.dtype or value.shape != field.shape:
+            if not field.takes(value.dtype) or value.shape != field.shape:
                 raise SchemaError(
                     f"Got key '{field.key}' of worker {worker} as {value.dtype}{value.shape}, "
                     f"expected {field.dtype}{field.shape} like in the first step."
                 )
+        fields = zip(self.fields, values, strict=True)
+        return [value.astype(field.dtype, copy=False) for field, value in fields]
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    """Whether values of a dtype can be NaN; also true for the types of ml_dtypes."""
+    if dtype.kind == "V":
+        return dtype.names is None and "float" in dtype.name
+    return dtype.kind == "f"
 
 
 def dtype_of(name: str) -> np.dtype:
@@ -291,5 +318,5 @@ def _check_numeric(key: str, dtype: np.dtype) -> None:
     )
 
 
-def _type_name(entry: Any) -> str:
-    return "nothing" if entry is None else f"{entry[0]}{tuple(entry[1])}"
+def _type_name(field: Field | None) -> str:
+    return "nothing" if field is None else f"{field.dtype.name}{field.shape}"

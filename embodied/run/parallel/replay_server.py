@@ -45,6 +45,7 @@ def serve_replay(make_replay: Callable[[], Replay], options: RunOptions, address
         "stats": replay.stats,
         "save": replay.save,
         "load": offered.load,
+        "load_floats_as": replay.load_floats_as,
         "spaces": offered.describe,
     }
     offers: rpc.Offers = {name: (function, 1) for name, function in functions.items()}
@@ -159,6 +160,10 @@ class RemoteReplay:
     def take(self) -> tuple[Any, Callable[[], None]]:
         """Write chunks on the server; return the rest of the state, and nothing more to do."""
         return self._calls("save"), lambda: None
+
+    def load_floats_as(self, dtypes: Mapping[str, str]) -> None:
+        """Let `load` cast floats; see `Replay.load_floats_as`."""
+        self._calls("load_floats_as", dict(dtypes))
 
     def load(self, state: Any) -> None:
         """Restore what `take` of this class or of a replay returned."""
