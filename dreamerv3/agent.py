@@ -103,7 +103,8 @@ class Dreamer(Model):
             nj.make(name, Normalize, **config[name]) for name in ("retnorm", "valnorm", "advnorm")
         )
         modules = [self.dyn, self.enc, self.dec, self.rew, self.con, self.pol, self.val]
-        self.opt = nj.make("opt", Optimizer, modules, **config.opt)
+        scaling = dtype == "float16"
+        self.opt = nj.make("opt", Optimizer, modules, loss_scaling=scaling, **config.opt)
         scales = dict(config.loss_scales)
         rec = scales.pop("rec")
         self.rec_names = reconstruction_names(encoded, scales)

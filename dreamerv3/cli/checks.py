@@ -255,7 +255,15 @@ def check_devices(config: Config) -> None:
             f"Option 'jax.train_mesh' is {format_value(grid)}, but there are {count} "
             "'jax.train_devices'; it has three sizes, at most one of them -1, with that product."
         )
-    parts = math.prod(count // known if size == -1 else size for size in grid[:2])
+    sizes = [count // known if size == -1 else size for size in grid]
+    if len(options.train_devices) % sizes[2]:
+        raise ConfigError(
+            f"Option 'jax.train_mesh' is {format_value(grid)}, which splits matrix products over "
+            f"{sizes[2]} devices, but these have to be of one process, and each has "
+            f"{len(options.train_devices)} 'jax.train_devices'; make the last size a divisor of "
+            "that."
+        )
+    parts = math.prod(sizes[:2])
     splits = {"batch_size": parts}
     if config.script not in ("eval_only", "offline"):
         splits["run.envs"] = len(options.policy_devices)
@@ -285,6 +293,12 @@ def check_replay(config: Config) -> None:
             "The options 'replay.fracs.*' have to be positive and add up to 1, got "
             + ", ".join(map(str, fractions))
             + "."
+        )
+    if config.jax.compute_dtype == "float16" and config.replay.fracs.priority:
+        raise ConfigError(
+            f"Option 'replay.fracs.priority' is {config.replay.fracs.priority:g}, but with "
+            "'jax.compute_dtype' float16 priorities could overflow; take bfloat16 or float32, or "
+            "set it to 0."
         )
     try:
         float(config.replay.prio.initial)

@@ -43,6 +43,12 @@ RENAMED = {
     "slow_critic_fraction": "agent.slowvalue.rate",
 }
 
+#: Options of the public code that are not here, and why.
+DROPPED = {
+    "errfile": "an error of any process ends the others and is printed, without a file for it",
+    "run.agent_process": "with --script parallel the agent always has a process of its own",
+}
+
 #: Sections whose options are the arguments of a constructor outside of this project.
 OPEN_SECTIONS = ("env.custom.", "env.gymnasium.", "env.gym.")
 
@@ -148,6 +154,8 @@ def parse(argv: Sequence[str], dry: bool = False) -> Resolved:
     for flag in flags:
         if flag.name in RENAMED:
             raise ConfigError(f"Option '{flag.name}' is now called '{RENAMED[flag.name]}'.")
+        if flag.name in DROPPED:
+            raise ConfigError(f"There is no option '{flag.name}' here: {DROPPED[flag.name]}.")
     config = declare_arguments(config, flags)
     changed = Flags(config).assignments([token for flag in flags for token in flag.tokens])
     config = config.update(changed)

@@ -271,12 +271,14 @@ def _changeable(key: str, config: Config) -> bool:
 
 
 def _saved_shapes(snapshot: Snapshot) -> Shapes:
+    from embodied.jax.params import SCALING
+
     prefix = "params/"
     arrays = snapshot.manifest["objects"].get("agent", {}).get("arrays", [])
     return {
         array["path"].removeprefix(prefix): tuple(array["shape"])
         for array in arrays
-        if array["path"].startswith(prefix)
+        if array["path"].startswith(prefix) and not SCALING.search(array["path"])
     }
 
 

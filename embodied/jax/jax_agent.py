@@ -19,7 +19,14 @@ from embodied.jax.compiled_policy import CompiledPolicy
 from embodied.jax.guard import Guard
 from embodied.jax.memory import check_memory
 from embodied.jax.model import Model
-from embodied.jax.params import Params, creation_for_training, param_difference, placed, zeros
+from embodied.jax.params import (
+    Params,
+    creation_for_training,
+    param_difference,
+    placed,
+    with_own_scaling,
+    zeros,
+)
 from embodied.jax.platform import Platform, release_free_memory
 from embodied.jax.sharding import from_device, own_part, policy_mesh, training_mesh
 
@@ -178,7 +185,7 @@ class JaxAgent(Agent):
         Raises:
           ValueError: Parameters are missing or have other shapes; nothing is loaded then.
         """
-        loaded = dict(data["params"])
+        loaded = with_own_scaling(data["params"], self._params)
         current = jax.eval_shape(lambda: self._params)
         if regex is not None:
             current = {k: v for k, v in current.items() if re.search(regex, k)}

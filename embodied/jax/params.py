@@ -1,5 +1,6 @@
 """The parameters of a model by path: their creation, their shapes, and how two sets differ."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from embodied.jax.model import Model
 
 Params = dict[str, jax.Array]
 SHOWN = 5
+#: Paths of the state of `embodied.jax.optimizer.LossScale`.
+SCALING = re.compile(r"/(grad_scale|good_steps)/value$")
 
 
 class Creation:
@@ -91,6 +94,12 @@ def placed(
 def zeros(spaces: Mapping[str, Space], *batch: int) -> Batch:
     """Make arrays of zeros [*batch, ...] for each space."""
     return {key: np.zeros((*batch, *space.shape), space.dtype) for key, space in spaces.items()}
+
+
+def with_own_scaling(loaded: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Loaded state, but the factor on the loss as here: only runs in float16 have one."""
+    kept = {path: value for path, value in own.items() if SCALING.search(path)}
+    return {path: value for path, value in loaded.items() if not SCALING.search(path)} | kept
 
 
 def param_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:

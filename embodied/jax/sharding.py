@@ -37,6 +37,7 @@ class DeviceMesh:
       rows: Layout of arrays whose first dimension is the batch.
       replicated: Layout of arrays that every device holds in full.
       groups: Number of parts that a batch is split into.
+      tensor_parts: Number of parts that matrix products are split into.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class DeviceMesh:
         """
         grid = _grid(len(devices), shape, option)
         self.devices = list(devices)
-        self.groups = grid[0] * grid[1]
+        self.groups, self.tensor_parts = grid[0] * grid[1], grid[2]
         self.rows: Sharding
         self.replicated: Sharding
         if len(devices) == 1:
@@ -130,14 +131,22 @@ def training_mesh(platform: str, options: Config) -> DeviceMesh:
       options: The section `jax` of the configuration.
 
     Raises:
-      PlatformError: The devices are not there, or do not fill the grid.
+      PlatformError: The devices are not there, do not fill the grid, or those that share matrix
+        products are of several processes.
     """
     devices = [
         device
         for process in range(jax.process_count())
         for device in _pick_devices(platform, options, "train_devices", process)
     ]
-    return DeviceMesh(devices, options.train_mesh, "jax.train_mesh")
+    mesh = DeviceMesh(devices, options.train_mesh, "jax.train_mesh")
+    if len(options.train_devices) % mesh.tensor_parts:
+        raise PlatformError(
+            f"Got jax.train_mesh={list(options.train_mesh)}, which splits matrix products over "
+            f"{mesh.tensor_parts} devices, expected a divisor of {len(options.train_devices)}, the "
+            "devices of each process: their rows of a batch would not be the same."
+        )
+    return mesh
 
 
 def policy_mesh(platform: str, options: Config) -> DeviceMesh:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.driver import Driver, Transition
-from embodied.core.interfaces import Agent, Batch, State
+from embodied.core.interfaces import Agent, Batch, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
 from embodied.core.schedule import Clock, Counter, UpdateSchedule
@@ -39,6 +39,7 @@ class Run:
       learner: What learning keeps between two updates.
       episodes: Collects transitions into episodes.
       batches: Iterators over the batches of each mode, `train` and `report` among them.
+      streams: The streams behind them, which are closed with the run.
       checkpoint: Where the run is saved.
       progress: Position in the budget.
       rate: Meter of agent steps per second.
@@ -76,6 +77,7 @@ class Run:
         self.schedule = UpdateSchedule(options.updates_per_step, options.batch_steps, replay)
         self.learner = Learner(self.agent, self.schedule, options)
         self.batches: dict[str, Iterator[Batch]] = {}
+        self.streams: list[Stream] = []
         ckpt = Path(options.logdir) / "ckpt"
         self.checkpoint = Checkpoint(ckpt, options.keep, options.keep_every, config=options.flat)
         self.progress = Progress(int(options.steps), options.updates_per_step, options.duration)

@@ -8,6 +8,7 @@ from embodied.core.interfaces import Agent, Env, State, Stream
 from embodied.core.logger import Logger
 from embodied.core.replay.replay import Replay
 from embodied.core.space import Space
+from embodied.core.streams import close_all
 from embodied.run.banner import environments, replay_requirements, start_banner
 from embodied.run.episodes import EpisodeLogger
 from embodied.run.options import RunOptions
@@ -67,6 +68,7 @@ def set_up(
         run.checkpoint.register("step", run.step)
         run.checkpoint.register("agent", agent)
         add_replay(run, "replay", replay)
+        session.cleanup.callback(close_all, run.streams)
         for mode in ("train", "report"):
             add_stream(run, mode, make_stream(replay, mode))
         # Closed before the streams, so that none of them goes on waiting for items.
@@ -101,7 +103,7 @@ def add_stream(run: Run, mode: str, source: Stream) -> None:
       source: Batches of a replay.
     """
     stream = run.agent.stream(source)
-    run.session.cleanup.callback(stream.close)
+    run.streams.append(stream)
     run.checkpoint.register(f"{mode}_stream", stream)
     needed = f"{run.schedule.needed:,} are needed"
     supply = lambda: f"the replay has {len(run.replay):,} items, {needed}"  # noqa: E731

@@ -16,6 +16,8 @@ from embodied.run.parallel.scripts import resolve
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = pathlib.Path(__file__).parent / "device_program.py"
 
+HOSTS = ("--jax.coordinator_address", "localhost:1", "--replicas", "2")
+
 
 def start(folder, layouts, *hosts):
     return subprocess.Popen(
@@ -72,6 +74,11 @@ def test_batches_that_cannot_be_split():
         ("--jax.train_devices", "0", "1", "2"): r"'batch_size' is 16, .* over 3 devices",
         ("--jax.policy_devices", "0", "1", "2"): r"'run.envs' is 16, .* over 3 devices",
         ("--jax.train_mesh", "2", "1", "1"): r"'jax.train_mesh' is \[2, 1, 1\].* 1 'jax.train_dev",
+        (*HOSTS, "--jax.train_mesh", "1", "1", "2"): "over 2 devices.* each has 1 'jax.train_dev",
+        (*HOSTS, "--jax.train_mesh", "1", "1", "-1"): "over 2 devices.* each has 1 'jax.train_dev",
     }.items():
         with pytest.raises(ConfigError, match=message):
             command_line.parse(flags)
+    command_line.parse(
+        [*HOSTS, "--jax.train_devices", "0", "1", "--jax.train_mesh", "-1", "1", "2"]
+    )

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from dreamerv3.cli import checks
+from dreamerv3.cli import checks, command_line
 from dreamerv3.cli.presets import Presets, find
 from embodied.core.config import ConfigError
 from embodied.envs.catalog import SUITES
@@ -17,9 +17,8 @@ from embodied.envs.catalog import SUITES
 # The program has to start on a machine without GPU; see the comments of these options.
 DELIBERATE = {"jax.platform": "auto", "jax.compute_dtype": "auto"}
 
-# Replaced by run.parallel: environments step in worker processes by default. The agent of a
-# parallel run always has a process of its own, and the failure of a part ends the others.
-DROPPED = {"run.debug", "run.agent_process", "errfile"}
+# Replaced by run.parallel: environments step in worker processes by default.
+DROPPED = {"run.debug", *command_line.DROPPED}
 
 # The public block runs forever; here it is a check that ends by itself.
 ADDED = {"debug": ("run", "steps")}
@@ -47,6 +46,11 @@ TABLE2 = {
     "paper_crafter": (1e6, 1, 1, 512, "size200m"),
 }
 
+PAPER_ATARI = {
+    "paper_atari": {"repeat": 4, "noops": 0, "actions": "all", "sticky": True, "length": 108000},
+    "paper_atari100k": {"repeat": 4, "noops": 0, "actions": "all", "length": 100000},
+}
+
 PAPER_RECIPE = {
     "agent.policy_unimix": True,
     "agent.imag_start": "replay",
@@ -54,7 +58,6 @@ PAPER_RECIPE = {
     "agent.slowvalue.copy_first": True,
     "agent.enc.simple.symlog_ints": True,
     "agent.dec.simple.vec_outscale": 0.1,
-    "agent.dec.simple.symlog_ints": True,
     "agent.dec.simple.symlog_tol": 1e-8,
     "agent.dec.simple.symexp_pred": True,
 } | {
@@ -175,6 +178,16 @@ def test_paper_presets_follow_table_2(presets, name):
     for key, value in PAPER_RECIPE.items():
         assert config[key] == value, key
         assert presets.defaults[key] != value, key
+
+
+def test_paper_presets_have_the_environments_of_the_paper(presets):
+    for name, options in PAPER_ATARI.items():
+        suite = name.removeprefix("paper_")
+        config = apply(presets, name)
+        assert {key: config.env[suite][key] for key in options} == options
+    # Discrete vectors are encoded as numbers, but predicted by their classes.
+    simple = apply(presets, "paper_recipe").agent.dec.simple
+    assert not simple.symlog_ints
 
 
 def test_paper_presets_change_nothing_else(presets):

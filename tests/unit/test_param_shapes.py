@@ -11,11 +11,12 @@ from dreamerv3.agent import Dreamer
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config
 from embodied.core.space import Space
-from embodied.jax.params import creation_for_training
+from embodied.jax.params import creation_for_training, with_own_scaling
 
 RECORDED = json.loads((ORACLE / "param_shapes.json").read_text())
 FLAGS = {k: Space(bool) for k in ("is_first", "is_last", "is_terminal")}
 COMMON = {"reward": Space(np.float32), **FLAGS}
+SIZES = {"batch_size": 2, "batch_length": 3, "replay_context": 1}
 CONTINUOUS = {"action": Space(np.float32, (6,), -1, 1)}
 TASKS = {
     "dmc_walker_walk_proprio": (
@@ -37,13 +38,27 @@ def shapes(task, size):
     presets = Presets.load()
     config = presets.defaults.update(presets.changes(size))
     obs, act = TASKS[task]
-    sizes = {"batch_size": 2, "batch_length": 3, "replay_context": config.replay_context}
-    options = Config({**config.agent, **sizes})
+    options = Config({**config.agent, **SIZES})
     model = Dreamer({**obs, **COMMON}, act, options)
     state = creation_for_training(model, model.obs_space, act, options).shapes
     trained = tuple(f"{module.path}/" for module in model.opt.modules)
     found = {k: list(v.shape) for k, v in state.items() if not k.startswith("opt/state/")}
     return found, trained
+
+
+def test_float16_scales_the_loss():
+    presets = Presets.load()
+    config = presets.defaults.update(presets.changes("debug"))
+    options = Config({**config.agent, **SIZES})
+    obs, act = TASKS["dmc_walker_walk_proprio"]
+    model = Dreamer({**obs, **COMMON}, act, options, "float16")
+    scaled = creation_for_training(model, model.obs_space, act, options).shapes
+    added = {"opt/grad_scale/value", "opt/good_steps/value"}
+    other = {path: shape for path, shape in scaled.items() if path not in added}
+    assert len(other) == len(scaled) - 2
+    # So checkpoints of the one can be continued in the other.
+    assert with_own_scaling(other, scaled).keys() == scaled.keys()
+    assert with_own_scaling(scaled, other).keys() == other.keys()
 
 
 @pytest.mark.parametrize(

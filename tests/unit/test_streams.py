@@ -8,7 +8,7 @@ import pytest
 
 from embodied.core.interfaces import Stream
 from embodied.core.replay import Replay
-from embodied.core.streams import Consec, Map, Mixer, Prefetch, Stateless, Zip
+from embodied.core.streams import Consec, Map, Mixer, Prefetch, Stateless, Zip, close_all
 
 
 class Counter(Stream):
@@ -290,7 +290,8 @@ def test_close_returns_while_the_source_waits():
 
 
 def test_close_returns_although_the_source_is_stuck(monkeypatch):
-    monkeypatch.setattr("embodied.core.streams.prefetch.JOIN_SECONDS", 0.05)
+    monkeypatch.setattr("embodied.core.streams.prefetch.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("embodied.core.streams.prefetch.LOAD_SECONDS", 0.05)
     wait = threading.Event()
     stream = Prefetch(Stateless(wait.wait))
     threading.Thread(target=lambda: next(stream, None), daemon=True).start()
@@ -302,6 +303,48 @@ def test_close_returns_although_the_source_is_stuck(monkeypatch):
     wait.set()
     stream._thread.join(60)
     assert not stream._thread.is_alive()
+
+
+class Meeting(Counter):
+    """Its `close` returns once those of all others have begun."""
+
+    def __init__(self, barrier):
+        super().__init__()
+        self.barrier = barrier
+
+    def close(self):
+        self.barrier.wait(60)
+        super().close()
+
+
+@pytest.mark.parametrize("combine", [Zip, lambda x: Mixer(dict(enumerate(x)), {0: 1, 1: 1, 2: 1})])
+def test_several_streams_are_closed_at_the_same_time(combine):
+    barrier = threading.Barrier(3)
+    sources = [Meeting(barrier) for _ in range(3)]
+    combine(sources).close()
+    assert [source.closed for source in sources] == [1, 1, 1]
+
+
+def test_all_streams_are_closed_although_one_cannot():
+    sources = [Counter(), Stateless(int), Counter()]
+    sources[1].close = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        close_all(sources)
+    assert sources[0].closed == sources[2].closed == 1
+
+
+def test_close_of_a_stream_of_streams_waits_only_once(monkeypatch):
+    """What closing the source has used up is not waited for again."""
+    now, waits = [100.0], []
+    monkeypatch.setattr("embodied.core.streams.prefetch.time.monotonic", lambda: now[0])
+    source = Counter()
+    source.close = lambda: now.append(now.pop() + 0.75)
+    stream = Prefetch(source)
+    next(stream)
+    monkeypatch.setattr(stream._thread, "join", waits.append)
+    stream.close()
+    assert waits == [0.25]
+    threading.Thread.join(stream._thread, 60)
 
 
 def test_close_leaves_no_thread():

@@ -1,7 +1,8 @@
 """Streams made of a function or of other streams."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,7 @@ class Zip(Stream):
 
     def close(self) -> None:
         """Close all sources."""
-        for source in self._sources:
-            source.close()
+        close_all(self._sources)
 
 
 class Mixer(Stream):
@@ -152,5 +152,15 @@ class Mixer(Stream):
 
     def close(self) -> None:
         """Close all sources."""
-        for source in self._sources.values():
-            source.close()
+        close_all(self._sources.values())
+
+
+def close_all(streams: Collection[Stream]) -> None:
+    """Close streams at the same time: several that are stuck take no longer than one.
+
+    Raises:
+        Exception: The first that closing one of them has raised; all others are closed.
+    """
+    with ThreadPoolExecutor(max(len(streams), 1), "close") as pool:
+        for closed in [pool.submit(stream.close) for stream in streams]:
+            closed.result()

@@ -1,6 +1,7 @@
 """Elements prepared ahead of time in a thread."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -8,7 +9,9 @@ from typing import Any
 
 from embodied.core.interfaces import State, Stream
 
-JOIN_SECONDS = 5.0
+#: How long a source that is stuck is waited for, those that it is made of included.
+CLOSE_SECONDS = 1.0
+LOAD_SECONDS = 5.0
 
 
 class Prefetch(Stream):
@@ -89,7 +92,7 @@ class Prefetch(Stream):
         Raises:
             RuntimeError: If the source is stuck, so that the thread does not let go of it.
         """
-        self._stop()
+        self._stop(LOAD_SECONDS)
         if self._thread is not None and self._thread.is_alive():
             raise RuntimeError("Got load while the source waits, expected one that returns.")
         self._source.load(state)
@@ -98,11 +101,12 @@ class Prefetch(Stream):
         self._closed = False
 
     def close(self) -> None:
-        """Stop the thread and close the source; returns even if the source is stuck."""
+        """Stop the thread and close the source; returns within a second if the source is stuck."""
         if not self._closed:
-            self._stop(self._source.close)
+            self._stop(CLOSE_SECONDS, self._source.close)
 
-    def _stop(self, then: Callable[[], None] | None = None) -> None:
+    def _stop(self, seconds: float, then: Callable[[], None] | None = None) -> None:
+        deadline = time.monotonic() + seconds
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -112,7 +116,7 @@ class Prefetch(Stream):
                 then()
         finally:
             if self._thread is not None and self._thread is not threading.current_thread():
-                self._thread.join(JOIN_SECONDS)
+                self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _produce(self) -> Any:
         element = next(self._source)
