@@ -162,15 +162,17 @@ def resources(config: Config) -> Iterator[Finding]:
     needs = replay_requirements(spaces, replay.length, replay.capacity, config.run.envs)
     needs = within_budget(needs, int(config.run.steps))
     assert needs.ram_bytes is not None and needs.disk_bytes is not None, "there is a capacity"
-    yield Finding(f"checkpoints take {format_bytes(checkpoints)} of disk")
+    fix = "" if checkpoints <= disk else "fewer --run.keep, or a smaller preset"
+    yield Finding(f"checkpoints take {format_bytes(checkpoints)} of disk", fix)
     yield Finding(
         f"the replay grows to {needs.capacity:,} items: {format_bytes(needs.ram_bytes)} of memory "
         f"and {format_bytes(needs.disk_bytes)} of disk"
     )
-    left = memory if own else max(0, memory - state_bytes)
-    problem = needs.problem(left, disk - checkpoints)
+    memory = memory if own else max(0, memory - state_bytes)
+    disk = max(0, disk - checkpoints)
+    problem = needs.problem(memory, disk)
     if problem:
-        yield Finding(problem, f"{_smaller(needs, left, disk - checkpoints)}a larger machine")
+        yield Finding(problem, f"{_smaller(needs, memory, disk)}a larger machine")
 
 
 CHECKS: dict[str, Callable[[Config], Iterator[Finding]]] = {

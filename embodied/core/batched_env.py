@@ -58,6 +58,11 @@ class FirstOfBatch(Env):
         """Spaces of what `step` takes."""
         return self._env.act_space
 
+    @property
+    def notes(self) -> list[str]:
+        """What an adapter says of how it translates observations, in sentences."""
+        return list(getattr(self._env, "notes", ()))
+
     def step(self, action: Mapping[str, Any]) -> Obs:
         """Step the only instance."""
         obs = self._env.step({key: np.asarray(value)[None] for key, value in action.items()})

@@ -7,9 +7,10 @@ import textwrap
 import numpy as np
 import pytest
 
-from dreamerv3.cli.factories import EnvMaker
+from dreamerv3.cli.factories import EnvMaker, make_spaces
 from dreamerv3.cli.presets import Presets
 from embodied.core.batched_env import BatchedEnv, env_constructors
+from embodied.core.config import Config
 from embodied.core.driver import Driver
 from embodied.core.random_agent import RandomAgent
 from embodied.core.space import Space
@@ -322,3 +323,14 @@ def test_the_command_checks_several_instances(capsys):
     pytest.importorskip("gymnasium")
     assert main(["gymnasium_CartPole-v1", "--vector", "true", "--steps", "60"]) == 0
     assert "of 3 instances" in capsys.readouterr().out
+
+
+def test_a_single_instance_keeps_the_notes_on_its_observations():
+    pytest.importorskip("gymnasium")
+    env = registry.make("gymnasium_Taxi-v4", {"vector": True, "max_classes": 100})
+    assert [note[:33] for note in env.notes] == ["Observation 'vector' has 500 clas"]
+    config = config_of("gymnasium_Taxi-v4")
+    config = Config({**config.flat, "env.gymnasium.vector": True, "env.gymnasium.max_classes": 100})
+    said = []
+    make_spaces(config, said.append)
+    assert said == env.notes
