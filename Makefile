@@ -25,7 +25,9 @@ help:
 	@sed -n 's/^# \{0,1\}//p; /^$$/q' Makefile
 
 train: $(VENV)/.installed
-	$(BIN)/python dreamerv3/main.py --configs dmc_proprio size12m $(ARGS) || test $$? -eq 130
+	@# Ctrl+C saves and ends a run, which is no error; the shell must not end by it either.
+	@trap : INT; $(BIN)/python dreamerv3/main.py --configs dmc_proprio size12m $(ARGS) \
+		|| test $$? -eq 130
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)

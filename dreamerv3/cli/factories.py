@@ -374,5 +374,4 @@ def make_options(config: Config) -> RunOptions:
 def make_logger(config: Config) -> Logger:
     """Make the logger; steps are counted in environment frames, agent steps times action repeat."""
     suite = config.env.get(registry.suite_of(config.task), {})
-    step = Counter()
-    return Logger(step, make_outputs(config, step), suite.get("repeat", 1))
+    return Logger(Counter(), make_outputs(config), suite.get("repeat", 1))

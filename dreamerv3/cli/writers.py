@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 from embodied.core.config import Config
-from embodied.core.schedule import Counter
 from embodied.core.writers.background import BackgroundWriter
 from embodied.core.writers.jsonl import JSONLWriter
 from embodied.core.writers.mlflow import MLflowWriter
@@ -17,19 +16,18 @@ from embodied.core.writers.wandb import WandbWriter
 from embodied.core.writers.writer import Writer
 
 
-def make_outputs(config: Config, step: Counter) -> list[Writer]:
+def make_outputs(config: Config) -> list[Writer]:
     """Make the terminal's outputs, and those that the config names.
 
     Args:
       config: The whole config.
-      step: Counter of agent steps.
 
     Raises:
       ValueError: If there is no output of a name.
     """
     outputs: list[Writer] = [TerminalWriter(config.logger.filter)]
     if LiveProgress.supported():
-        outputs.append(LiveProgress(step, int(config.run.steps)))
+        outputs.append(LiveProgress())
     for name in config.logger.outputs:
         if name not in MAKERS:
             raise ValueError(f"Got log output {name!r}, expected one of {', '.join(MAKERS)}.")

@@ -75,6 +75,11 @@ class Logger:
         for output in self._outputs:
             self._guard(output, "write metrics", functools.partial(output, records))
 
+    def follow(self, describe: Callable[[], str]) -> None:
+        """Give the outputs a function that says in a line how far the run has come."""
+        for output in self._outputs:
+            self._guard(output, "follow the run", functools.partial(output.follow, describe))
+
     def close(self) -> None:
         """Write what is still buffered and close the outputs."""
         self.write()

@@ -36,10 +36,15 @@ class Heartbeat:
         self._thread.join()
 
     @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Print the start of a phase of the set-up, and its duration when it succeeds."""
+    def phase(self, name: str, note: str = "") -> Iterator[None]:
+        """Print the start of a phase of the set-up, and its duration when it succeeds.
+
+        Args:
+          name: For example `Building the agent`.
+          note: Printed at the start only, for example what to expect.
+        """
         start = time.perf_counter()
-        print(f"{name} ...", flush=True)
+        print(f"{name} ({note}) ..." if note else f"{name} ...", flush=True)
         with self.activity(name):
             yield
         print(f"{name}: done in {time.perf_counter() - start:.1f} s", flush=True)

@@ -3,6 +3,7 @@
 import time
 
 _MEASURED_UPDATES = 20
+_MEASURED_SECONDS = 10
 
 
 class Rate:
@@ -11,6 +12,7 @@ class Rate:
     def __init__(self) -> None:
         self._count = 0
         self._start = time.perf_counter()
+        self._result = 0.0
 
     def step(self, amount: int = 1) -> None:
         """Count events."""
@@ -20,8 +22,13 @@ class Rate:
         """Return the events per second and start over."""
         now = time.perf_counter()
         rate = self._count / max(now - self._start, 1e-9)
-        self._count, self._start = 0, now
+        self._count, self._start, self._result = 0, now, rate
         return rate
+
+    def current(self) -> float:
+        """Return the events per second without starting over; the last result while it is new."""
+        seconds = time.perf_counter() - self._start
+        return self._count / seconds if seconds >= _MEASURED_SECONDS else self._result
 
 
 class Progress:
@@ -41,7 +48,8 @@ class Progress:
           duration: Seconds after which the run ends earlier; 0 for no limit.
         """
         self._budget = budget
-        self._updates_per_step = updates_per_step
+        # Negative for an update at every step.
+        self._updates_per_step = updates_per_step if updates_per_step >= 0 else 1.0
         self._duration = duration
         self._start = time.perf_counter()
         self._updates = 0
@@ -56,7 +64,7 @@ class Progress:
         if self._mark is None:
             self._mark = (time.perf_counter(), self._updates)
         elif not self._announced and self._updates - self._mark[1] >= _MEASURED_UPDATES:
-            self._measure()
+            self.measure()
             self._announced = True
             left = self.seconds_left(step, env_rate=0)
             if left is not None:
@@ -91,7 +99,7 @@ class Progress:
         return bool(self._duration) and time.perf_counter() - self._start >= self._duration
 
     def line(self, step: int, updates: int, env_rate: float, waiting: str = "") -> str:
-        """Describe the position in one line.
+        """Describe the position in one line; the time left follows from the last measurement.
 
         Args:
           step: Agent steps so far.
@@ -99,7 +107,6 @@ class Progress:
           env_rate: Agent steps per second.
           waiting: What learning is waiting for, if it is.
         """
-        self._measure()
         left = self.seconds_left(step, env_rate)
         share = step / self._budget if self._budget else 1.0
         parts = [
@@ -110,7 +117,7 @@ class Progress:
         ]
         return " | ".join([*parts, waiting] if waiting else parts)
 
-    def _measure(self) -> None:
+    def measure(self) -> None:
         """Average the time per update since the last measurement, if there are enough of them."""
         if self._mark is None or self._updates == self._mark[1]:
             return

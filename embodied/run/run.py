@@ -110,6 +110,7 @@ class Run:
           RuntimeError: If the checkpoint cannot be written.
         """
         with self.session.loop(self.options.logdir):
+            self.logger.follow(self._where)
             with contextlib.suppress(StopRequested):
                 yield
             self.finish()
@@ -190,8 +191,8 @@ class Run:
             if self.options.timer:
                 self.logger.add("timer", summary)
             self.logger.write()
-        line = self.progress.line(step, self.schedule.made, rate, self.schedule.waiting)
-        print(line, flush=True)
+        self.progress.measure()
+        print(self.progress.line(step, self.schedule.made, rate, self.schedule.waiting), flush=True)
 
     def save(self) -> None:
         """Start to write a checkpoint."""
@@ -242,6 +243,11 @@ class Run:
         step, updates = self.position
         frames = step * self.logger.multiplier
         return f"step {step:,} ({frames:,} frames) with {updates:,} updates"
+
+    def _where(self) -> str:
+        """Describe how far the run has come, as in the line of `log`; from any thread."""
+        step, updates = self.position
+        return self.progress.line(step, updates, self.rate.current(), self.schedule.waiting)
 
     def _count(self, between_steps: bool) -> None:
         """Count a transition; the clocks are looked at after a number of them, or at the end."""

@@ -35,9 +35,9 @@ class Session:
         self.in_loop = False
         self._main = threading.get_ident()
 
-    def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+    def phase(self, name: str, note: str = "") -> contextlib.AbstractContextManager[None]:
         """Print when the body, a phase of the set-up, starts and how long it took."""
-        return self.heartbeat.phase(name)
+        return self.heartbeat.phase(name, note)
 
     @contextlib.contextmanager
     def loop(self, logdir: str) -> Iterator[None]:

@@ -51,7 +51,7 @@ def set_up(
       make_episodes: Makes what collects the transitions of episodes for a logger.
     """
     replicas = _meet(session, options)
-    with session.phase("Building the agent"):
+    with session.phase("Building the agent", "compiling takes minutes at the first start"):
         agent = make_agent()
         # The first step that processes make together does not wait for slow compilers.
         replicas.meet()

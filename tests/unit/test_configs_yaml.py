@@ -229,3 +229,9 @@ def test_loading_imports_nothing_heavy():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_debug_runs_end_with_at_least_two_scores_of_the_control_suite():
+    run = command_line.parse(["--configs", "dmc_proprio", "debug"]).config.run
+    steps_of_an_episode = 1001  # The reset counts, too.
+    assert run.envs * (run.steps // (run.envs * steps_of_an_episode)) >= 2

@@ -43,6 +43,7 @@ def test_time_left_follows_from_the_measured_updates(clock, capsys):
     assert "3 s per update" in output
     assert "22 min" in output or "23 min" in output
     assert meter.seconds_left(82, env_rate=1) == pytest.approx((1000 - 82) * 0.5 * 3)
+    meter.measure()
     line = meter.line(82, 22, env_rate=0.66)
     assert line.startswith("Step 82 of 1,000 (8.2%) | 22 updates | 0.7 env steps/s | ")
     assert line.endswith(" left")
@@ -58,6 +59,14 @@ def test_time_left_without_learning_or_with_a_limit(clock):
     assert not meter.out_of_time
     clock.now = 60
     assert meter.out_of_time
+
+
+def test_an_update_at_every_step_has_a_time_left(clock):
+    meter = progress.Progress(budget=1000, updates_per_step=-1)
+    for step in range(21):
+        clock.now += 2
+        meter.on_update(step)
+    assert meter.seconds_left(900, env_rate=1) == pytest.approx(200)
 
 
 def test_line_says_what_is_unknown_and_what_is_waited_for(clock):
@@ -90,7 +99,13 @@ def test_rate(clock):
     rate.step()
     clock.now = 2
     assert rate.result() == 3.5
+    rate.step(50)
     clock.now = 3
+    assert rate.current() == 3.5  # Too short to tell.
+    clock.now = 12
+    assert rate.current() == 5
+    assert rate.result() == 5
+    clock.now = 13
     assert rate.result() == 0
 
 
@@ -121,7 +136,7 @@ def test_banner_has_schedule_frames_and_needs(tmp_path):
 
 def test_heartbeat_reports_phases_and_long_activities(clock, capsys):
     beat = heartbeat.Heartbeat(period=30)
-    with beat.phase("Building the agent"):
+    with beat.phase("Building the agent", "takes long"):
         clock.now = 12
     with beat.activity("Waiting for a batch", lambda: "3 of 16 items"):
         activity = beat._activities[-1]
@@ -137,7 +152,7 @@ def test_heartbeat_reports_phases_and_long_activities(clock, capsys):
         assert activity.overdue(30) == 0  # What is inside shows that it goes on.
     assert not beat._activities
     output = capsys.readouterr().out
-    assert output == "Building the agent ...\nBuilding the agent: done in 12.0 s\n"
+    assert output == "Building the agent (takes long) ...\nBuilding the agent: done in 12.0 s\n"
 
 
 def test_heartbeat_thread_prints(capsys):

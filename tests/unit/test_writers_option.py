@@ -17,7 +17,7 @@ def config(tmp_path):
 
 
 def test_every_output_is_made_and_nothing_happens_before_the_first_write(config, tmp_path):
-    outputs = writers.make_outputs(config, Counter())
+    outputs = writers.make_outputs(config)
     assert [output.name for output in outputs] == [
         "TerminalWriter",
         *["JSONLWriter"] * 3,

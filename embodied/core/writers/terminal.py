@@ -1,20 +1,16 @@
 """Metrics on the terminal: lines of the most telling ones, and how the run is going."""
 
-import collections
-import datetime
 import io
 import os
 import re
 import shutil
 import sys
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import numpy as np
 
-from embodied.core.schedule import Counter
 from embodied.core.writers.writer import Record, Writer
 
 
@@ -69,7 +65,6 @@ def format_number(value: float) -> str:
 
 
 _ERASE = "\r\x1b[2K"
-_WINDOW = 60.0
 
 
 class StatusLine(io.TextIOBase):
@@ -129,24 +124,20 @@ class StatusLine(io.TextIOBase):
 
 
 class LiveProgress(Writer):
-    """Shows position, rate, time left and newest score every second until it is closed.
+    """Shows how far the run has come, and the newest score, every second until it is closed.
 
     The line is only for people who watch: `supported` says whether there is a terminal for it.
     """
 
-    def __init__(self, step: Counter, budget: int, period: float = 1.0) -> None:
+    def __init__(self, period: float = 1.0) -> None:
         """Take over the standard output and start the thread that refreshes the line.
 
         Args:
-          step: Counter of agent steps.
-          budget: Agent steps at which the run ends.
           period: Seconds between refreshes.
         """
-        self._step = step
-        self._budget = budget
         self._period = period
+        self._describe: Callable[[], str] | None = None
         self._score: float | None = None
-        self._samples: collections.deque[tuple[float, int]] = collections.deque()
         self._before: Any = sys.stdout
         self._line = StatusLine(sys.stdout)
         sys.stdout = self._line
@@ -165,6 +156,10 @@ class LiveProgress(Writer):
             if record.key == "episode/score" and not isinstance(record.value, str):
                 self._score = float(record.value)
 
+    def follow(self, describe: Callable[[], str]) -> None:
+        """Show what the function returns; it is called in another thread."""
+        self._describe = describe
+
     def close(self) -> None:
         """Remove the line and give the standard output back."""
         self._closed.set()
@@ -173,28 +168,13 @@ class LiveProgress(Writer):
         if sys.stdout is self._line:
             sys.stdout = self._before
 
-    def text(self, now: float) -> str:
-        """Describe where the run is; empty before its first step.
-
-        Args:
-          now: Time in seconds, for the rate over the last minute.
-        """
-        step = int(self._step)
-        if not step:  # Not started, or not yet continued from a checkpoint.
+    def text(self) -> str:
+        """Return the line; empty before the loop of the run has begun."""
+        if self._describe is None:
             return ""
-        self._samples.append((now, step))
-        while now - self._samples[0][0] > _WINDOW:
-            self._samples.popleft()
-        (start, first), share = self._samples[0], step / self._budget if self._budget else 1.0
-        parts = [f"step {step:,} of {self._budget:,} ({share:.1%})"]
-        if step > first and now > start:
-            rate = (step - first) / (now - start)
-            left = datetime.timedelta(seconds=round(max(self._budget - step, 0) / rate))
-            parts += [f"{rate:.3g} steps/s", f"{left} left"]
-        if self._score is not None:
-            parts.append(f"score {format_number(self._score)}")
-        return " | ".join(parts)
+        score = [] if self._score is None else [f"score {format_number(self._score)}"]
+        return " | ".join([self._describe(), *score])
 
     def _refresh(self) -> None:
         while not self._closed.wait(self._period):
-            self._line.show(self.text(time.monotonic()))
+            self._line.show(self.text())

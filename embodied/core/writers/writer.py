@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -46,6 +46,9 @@ class Writer(abc.ABC):
     @abc.abstractmethod
     def __call__(self, records: Sequence[Record]) -> None:
         """Write the records, which come in the order in which they were added."""
+
+    def follow(self, describe: Callable[[], str]) -> None:  # noqa: B027 (most show metrics only)
+        """Take a function that says in a line how far the run has come."""
 
     def close(self) -> None:  # noqa: B027 (most writers hold nothing open)
         """Finish what is pending. Nothing is written afterwards."""

@@ -90,6 +90,9 @@ class RemoteLogger:
         """Hand what is buffered to the outputs."""
         self._start("write")
 
+    def follow(self, describe: Callable[[], str]) -> None:
+        """Do nothing: the outputs are in another process, which cannot call the function."""
+
     def transitions(
         self, columns: Mapping[str, np.ndarray], rows: Sequence[Mapping[str, Any]], first: int
     ) -> None:
