@@ -46,7 +46,8 @@ def train(argv: Sequence[str]) -> None:
       argv: Presets and options.
 
     Raises:
-      SystemExit: With code 2 and one sentence on stderr if that cannot be done.
+      SystemExit: With code 2 and one sentence on stderr if that cannot be done; with code 1 if an
+        environment fails.
     """
     from dreamerv3.cli import command_line
 
@@ -54,6 +55,7 @@ def train(argv: Sequence[str]) -> None:
     config = command_line.resolve(argv)
     # Only a command line that makes sense has to wait for JAX.
     from dreamerv3.cli import factories, scripts
+    from dreamerv3.cli.failures import explained
     from dreamerv3.cli.next_steps import announced
     from dreamerv3.cli.run_folder import claimed
     from embodied.envs.errors import EnvError
@@ -70,7 +72,7 @@ def train(argv: Sequence[str]) -> None:
         platform = prepare_process(config.jax)
         print(describe_platform(platform.name, config.jax.platform), flush=True)
         factories.check_env(config)
-        with claimed(config), announced(config):
+        with claimed(config), explained(config.logdir), announced(config):
             scripts.start(config)
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from embodied.core.config import ConfigError
 from embodied.core.replay.schema import Schema
 from embodied.run.options import RunOptions
 from embodied.run.run import Run
@@ -33,7 +34,7 @@ def offline(
     Arguments and errors are those of `train`.
 
     Raises:
-      ValueError: If there are too few steps to learn from, or others than the agent reads; nothing
+      ConfigError: If there are too few steps to learn from, or others than the agent reads; nothing
         is written then.
     """
     with session() as here:
@@ -69,19 +70,19 @@ def _copy_steps(run: Run) -> None:
     """Take over the steps of another replay, and find out whether they can be learned from.
 
     Raises:
-      ValueError: If they cannot.
+      ConfigError: If they cannot.
     """
     source, replay, needed = run.options.from_replay, run.replay, run.schedule.needed
     replay.load(directory=replay_folder(source))
     if len(replay) < needed:
-        raise ValueError(
+        raise ConfigError(
             f"Got {len(replay):,} items from '{source}', expected at least {needed:,}, the steps "
             "of a batch; collect more of them."
         )
     assert replay.schema is not None, "there are steps"
     difference = Schema.from_spaces(stored_spaces(run.agent)).difference(replay.schema, more=True)
     if difference:
-        raise ValueError(
+        raise ConfigError(
             f"The steps of '{source}' do not fit what the agent reads: {difference}; choose the "
             "task and the options that they were collected with."
         )

@@ -1,13 +1,13 @@
 """Whole runs with environments that misbehave."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from dreamerv3.main import main
 from embodied.core.replay.replay import Replay
-from embodied.core.stepping.checked_env import WorkerError
 
 OPTIONS = [
     "--configs", "debug", "--random_agent", "True", "--task", "integration.faulty_env:Faulty",
@@ -39,9 +39,25 @@ def stored(folder):
         ("tuple", "", "tuple"),
     ],
 )
-def test_bad_observations_stop_the_run_at_their_first_occurrence(tmp_path, kind, key, found):
-    with pytest.raises(WorkerError, match=f"(?s)Env worker 1 .*step 25.*{key}.*{found}"):
+def test_bad_observations_stop_the_run_at_their_first_occurrence(
+    tmp_path, capsys, kind, key, found
+):
+    with pytest.raises(SystemExit) as ended:
         run(tmp_path, kind)
+    assert ended.value.code == 1
+    sentence, place = capsys.readouterr().err.splitlines()[-2:]
+    assert re.search(f"^error: Env worker 1 .*step 25.*{key}.*{found}", sentence)
+    assert place == f"The traceback is in {tmp_path / 'error.txt'}."
+    assert "checked_env.py" in (tmp_path / "error.txt").read_text()
+
+
+def test_an_environment_that_raises_ends_the_run_in_a_sentence(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run(tmp_path, "raise")
+    error = capsys.readouterr().err
+    assert re.search(r"^error: Env worker 1 failed at step 25: \w+: ", error, re.MULTILINE)
+    assert "Traceback" not in error
+    assert "in step" in (tmp_path / "error.txt").read_text()
 
 
 def test_values_at_a_bound_up_to_rounding_are_accepted(tmp_path):

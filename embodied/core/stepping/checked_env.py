@@ -12,6 +12,9 @@ from embodied.core.space import Space, SpaceError, SpacesCheck
 _REQUIRED = {"reward": np.float32, "is_first": bool, "is_last": bool, "is_terminal": bool}
 
 
+#: Separates what went wrong from the traceback in the message of a `WorkerError`.
+TRACEBACK = "\nOriginal traceback:\n"
+
 #: What an environment may raise to fail; a KeyboardInterrupt here can be the user's own.
 FAILURES = (Exception, SystemExit, GeneratorExit)
 
@@ -106,7 +109,7 @@ def explain(error: BaseException) -> str:
     if isinstance(error, SpaceError):
         return str(error)
     text = "".join(traceback.format_exception(error)).rstrip()
-    return f"{type(error).__name__}: {error}\nOriginal traceback:\n{text}"
+    return f"{type(error).__name__}: {error}{TRACEBACK}{text}"
 
 
 def check_declared(obs_space: Mapping[str, Space], act_space: Mapping[str, Space]) -> None:
