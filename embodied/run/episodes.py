@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from embodied.core.logger import Logger
 
 _REWARD_CHANGE = 0.01
 _MAX_FRAMES = 1000
+_WINDOW = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +24,14 @@ class Episode:
       worker: Index of its environment.
       score: Sum of the rewards.
       length: Agent steps, the reset not counted.
+      terminal: Whether it ended for good, and not by a time limit.
       videos: Pictures by key, [T, H, W, channels], if the episode was filmed.
     """
 
     worker: int
     score: float
     length: int
+    terminal: bool
     videos: dict[str, np.ndarray]
 
 
@@ -48,8 +52,9 @@ class _Episode:
 class EpisodeLogger:
     """Collects transitions into episodes and logs each finished one.
 
-    At the end of an episode, the logger gets `episode/score` (sum of the rewards) and
-    `episode/length` (agent steps, the reset not counted). What `stats` returns is aggregated over
+    At the end of an episode, the logger gets `episode/score` (sum of the rewards),
+    `episode/length` (agent steps, the reset not counted) and `episode/score_mean` (over the last 20
+    episodes). What `stats` returns is aggregated over
     episodes: `reward_rate` (share of the steps at which the reward changed by 0.01 or more),
     `log/<key>/avg|max|sum` of the scalars that the environment logs, and `policy_<key>`, a video of
     each picture that the first worker saw, in every k-th of its episodes and at most 1000 frames
@@ -60,27 +65,26 @@ class EpisodeLogger:
 
     def __init__(
         self,
-        logger: Logger,
+        logger: Logger | None,
         picture_every: int = 10,
         timeout: float = 0,
-        prefix: str = "",
     ) -> None:
         """Create the collector.
 
         Args:
-          logger: Gets the scores; its step has to count the transition before it comes here.
+          logger: Gets the scores; its step has to count the transition before it comes here. None
+            where they are logged together later.
           picture_every: Episodes of worker 0 per filmed one; 0 for no videos.
           timeout: Seconds after which an episode is forgotten whose worker has gone silent; 0
             for never, as in scripts where all workers wait for each other.
-          prefix: Put in front of `episode/`, for example `eval/`.
         """
         self._logger = logger
         self._picture_every = picture_every
         self._timeout = timeout
-        self._prefix = prefix
         self._episodes: dict[int, _Episode] = {}
         self._stats = Agg()
         self._started: dict[int, int] = {}
+        self._scores: deque[float] = deque(maxlen=_WINDOW)
         self.finished = 0
 
     def add(self, transition: Mapping[str, np.ndarray], worker: int) -> Episode | None:
@@ -105,7 +109,9 @@ class EpisodeLogger:
                 frames = episode.pictures.setdefault(key, [])
                 if len(frames) < _MAX_FRAMES:
                     frames.append(np.array(value))
-        return self._finish(worker) if transition["is_last"] else None
+        if not transition["is_last"]:
+            return None
+        return self._finish(worker, bool(transition["is_terminal"]))
 
     def forget(self) -> None:
         """Drop unfinished episodes, because the environments start anew."""
@@ -123,12 +129,13 @@ class EpisodeLogger:
             worker: {name: getattr(episode, name) for name in kept}
             for worker, episode in self._episodes.items()
         }
-        return {"episodes": episodes, "started": dict(self._started)}
+        return {"episodes": episodes, "started": dict(self._started), "scores": [*self._scores]}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Continue with saved episodes; those that do not go on are forgotten at the next start."""
         now = time.monotonic()
         self._started = dict(state["started"])
+        self._scores.extend(state.get("scores", ()))  # Older checkpoints have none.
         self._episodes = {
             worker: _Episode(filmed=False, touched=now, **values)
             for worker, values in state["episodes"].items()
@@ -140,11 +147,14 @@ class EpisodeLogger:
         every = self._picture_every
         return _Episode(bool(worker == 0 and every and number % every == 0), now)
 
-    def _finish(self, worker: int) -> Episode:
+    def _finish(self, worker: int, terminal: bool) -> Episode:
         episode = self._episodes.pop(worker)
         length = episode.steps - 1
-        result = {"score": episode.score, "length": length}
-        self._logger.add(result, prefix=f"{self._prefix}episode")
+        self._scores.append(episode.score)
+        if self._logger:
+            mean = sum(self._scores) / len(self._scores)
+            result = {"score": episode.score, "length": length, "score_mean": mean}
+            self._logger.add(result, prefix="episode")
         self.finished += 1
         if length > 0:
             self._stats.add("reward_rate", episode.changes / length)
@@ -154,7 +164,7 @@ class EpisodeLogger:
         videos = {key: np.stack(frames) for key, frames in episode.pictures.items()}
         for key, video in videos.items():
             self._stats.add(f"policy_{key}", video, "last")
-        return Episode(worker, episode.score, length, videos)
+        return Episode(worker, episode.score, length, terminal, videos)
 
     def _forget_silent(self, now: float) -> None:
         if self._timeout > 0:

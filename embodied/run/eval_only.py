@@ -1,6 +1,7 @@
 """Evaluate a saved agent, in one process and without learning."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,6 @@ import numpy as np
 
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.interfaces import Agent
-from embodied.core.logger import Logger
-from embodied.core.schedule import Counter
 from embodied.core.writers.pictures import write_video
 from embodied.run.banner import environments
 from embodied.run.episodes import Episode, EpisodeLogger
@@ -25,9 +24,9 @@ def eval_only(make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions) -> 
     """Run exactly `options.eval_eps` episodes over `options.eval_envs` environments.
 
     The folder `options.logdir` gets `episodes.jsonl` with a line per episode (`episode`, `env`,
-    `score`, `length`), `summary.json` (`episodes`, `score_mean`, `score_std`, `length_mean` and
-    where the agent comes from), and `videos/`, if asked for. Files of an earlier evaluation in the
-    same folder are replaced.
+    `score`, `length`, and `partial` if it was cut off), `summary.json` (`episodes`, `partial`, of
+    the others `score_mean`, `score_std`, `length_mean`, and where the agent comes from), and
+    `videos/`, if asked for. Files of an earlier evaluation in the same folder are replaced.
 
     Args:
       make_agent: Makes an agent that acts; neither a replay nor the state of an optimizer is
@@ -46,8 +45,8 @@ def eval_only(make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions) -> 
         source = _load(agent, options, here)
         with here.phase(f"Starting {environments(options.eval_envs)}"):
             evaluation = Evaluation(make_env, options, here)
-        record = _Record(options, source)
-        episodes = EpisodeLogger(Logger(Counter(), []), int(options.eval.video))
+        record = _Record(options, source, evaluation.is_partial)
+        episodes = EpisodeLogger(None, int(options.eval.video))
         with here.loop(options.logdir):
             with here.heartbeat.activity("running episodes", record.progress):
                 evaluation.run(agent, episodes, record.add)
@@ -68,8 +67,10 @@ def _load(agent: Agent, options: RunOptions, here: Session) -> dict[str, Any]:
 class _Record:
     """Files of an evaluation."""
 
-    def __init__(self, options: RunOptions, source: dict[str, Any]) -> None:
-        self._options, self._source = options, source
+    def __init__(
+        self, options: RunOptions, source: dict[str, Any], is_partial: Callable[[Episode], bool]
+    ) -> None:
+        self._options, self._source, self._is_partial = options, source, is_partial
         self._folder = Path(options.logdir)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._episodes: list[Episode] = []
@@ -85,6 +86,7 @@ class _Record:
             "env": episode.worker,
             "score": episode.score,
             "length": episode.length,
+            **({"partial": True} if self._is_partial(episode) else {}),
         }
         with (self._folder / EPISODES).open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -103,12 +105,14 @@ class _Record:
 
     def finish(self) -> None:
         """Write and print the summary."""
-        scores = [episode.score for episode in self._episodes]
+        whole = [episode for episode in self._episodes if not self._is_partial(episode)]
+        scores = [episode.score for episode in whole]
         summary = {
-            "episodes": len(scores),
+            "episodes": len(self._episodes),
+            "partial": len(self._episodes) - len(whole),
             "score_mean": float(np.mean(scores)) if scores else None,
             "score_std": float(np.std(scores)) if scores else None,
-            "length_mean": float(np.mean([x.length for x in self._episodes])) if scores else None,
+            "length_mean": float(np.mean([x.length for x in whole])) if scores else None,
             "mode": self._options.eval.mode,
             "seed": self._options.seed,
             **self._source,

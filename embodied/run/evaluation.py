@@ -81,15 +81,19 @@ class Evaluation:
                 if episode is not None:
                     left[worker] -= 1
                     finished.append(episode)
-                    self._tell_of_cut(episode)
+                    self._tell_if_partial(episode)
                     on_episode(episode)
             if self._driver.between_steps and not any(left):
                 break
         return finished
 
-    def _tell_of_cut(self, episode: Episode) -> None:
+    def is_partial(self, episode: Episode) -> bool:
+        """Whether an episode was cut off, so that its score is not that of a whole one."""
         limit = self._options.max_length
-        if limit and episode.length >= limit:
+        return bool(limit) and episode.length >= limit and not episode.terminal
+
+    def _tell_if_partial(self, episode: Episode) -> None:
+        if self.is_partial(episode):
             print(
                 f"Cut off an episode of environment {episode.worker} after {episode.length:,} "
                 "steps, see --eval.max_length.",

@@ -1,5 +1,7 @@
 """Train, and evaluate in separate environments whenever a report is due."""
 
+import sys
+
 from embodied.run.banner import environments
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
@@ -31,9 +33,9 @@ def train_eval(
     """Train as `train` does; with every report, and at the end, run an evaluation.
 
     An evaluation has `options.eval_eps` episodes, a fixed number in each of `options.eval_envs`
-    environments. Their scores are logged as `eval/episode/score`, their statistics as
-    `eval/epstats`, and their steps go to a replay of their own, on which the agent reports its
-    losses as `eval`. None of that has an influence on training.
+    environments. The mean of their scores is logged as `eval/episode/score`, without episodes that
+    `eval.max_length` cuts off, their statistics as `eval/epstats`, and their steps go to a replay of
+    their own, on which the agent reports its losses as `eval`. None of that has an influence on training.
 
     Args:
       make_agent: Builds and compiles the agent.
@@ -57,7 +59,7 @@ def train_eval(
         start_environments(run, make_envs[0])
         with here.phase(f"Starting {environments(options.eval_envs)} for evaluation"):
             evaluation = Evaluation(make_envs[1], options, here)
-        episodes = EpisodeLogger(run.logger, options.picture_every, prefix="eval/")
+        episodes = EpisodeLogger(None, options.picture_every)
         evaluated = -1
 
         def evaluate() -> None:
@@ -69,9 +71,16 @@ def train_eval(
                 evaluation.run(run.agent, episodes, finished.append, eval_replay.add)
             evaluated = int(run.step)
             run.logger.add(episodes.stats(), prefix="eval/epstats")
-            if finished:
-                mean = sum(episode.score for episode in finished) / len(finished)
-                print(f"Evaluation: mean score {mean:.4g} of {len(finished)} episodes.", flush=True)
+            whole = [episode for episode in finished if not evaluation.is_partial(episode)]
+            cut = f", {len(finished) - len(whole)} cut off" if len(whole) < len(finished) else ""
+            if whole:
+                score = sum(episode.score for episode in whole) / len(whole)
+                length = sum(episode.length for episode in whole) / len(whole)
+                run.logger.add({"score": score, "length": length}, prefix="eval/episode")
+                print(f"Evaluation: mean score {score:.4g} of {len(whole)} episodes{cut}.")
+            elif finished:
+                print(f"Evaluation: no score{cut}, see --eval.max_length.")
+            sys.stdout.flush()
 
         def report() -> None:
             evaluate()

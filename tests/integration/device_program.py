@@ -23,7 +23,6 @@ OPTIONS += ["--.*\\.deter", "16", "--.*\\.hidden", "16", "--.*\\.stoch", "4"]
 
 LAYOUTS = {
     "one": ([0], [1, 1, 1]),
-    "four": ([0, 1, 2, 3], [-1, 1, 1]),
     "mixed": ([3, 2, 1, 0], [1, 2, 2]),
     # Of two processes, each of which has two devices of its own.
     "hosts": ([0, 1], [-1, 1, 1]),

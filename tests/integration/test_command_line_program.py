@@ -160,13 +160,14 @@ def test_debug_preset_runs(tmp_path):
     assert "batch_size: 8" in (logdir / "config.yaml").read_text()
 
 
-def test_random_agent_runs(tmp_path):
+def test_debug_preset_ends_with_scores(tmp_path):
+    pytest.importorskip("dm_control")
     result = run(
-        MAIN, "--configs", "debug", "--random_agent", "True", "--run.steps", "300",
-        "--run.envs", "1", "--logdir", tmp_path / "run", timeout=600,
+        MAIN, "--configs", "dmc_proprio", "debug", "--random_agent", "True",
+        "--logdir", tmp_path / "run", timeout=600,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
-    assert (tmp_path / "run" / "scores.jsonl").read_text()
+    assert len((tmp_path / "run" / "scores.jsonl").read_text().splitlines()) >= 4
 
 
 def test_wheel_has_the_options_and_the_scores_scripts(no_jax, tmp_path):

@@ -1,4 +1,4 @@
-"""Training on the dummy task with every way to draw from the replay."""
+"""Training on the dummy task with a mixture of all ways to draw from the replay."""
 
 import json
 import os
@@ -15,9 +15,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("uniform, priority, recency", [(0, 1, 0), (0.4, 0.3, 0.3)])
-def test_dummy_run_trains(tmp_path, uniform, priority, recency):
-    fracs = {"uniform": uniform, "priority": priority, "recency": recency}
+def test_dummy_run_trains(tmp_path):
+    fracs = {"uniform": 0.4, "priority": 0.3, "recency": 0.3}
     command = [sys.executable, "dreamerv3/main.py", "--configs", "debug", "--run.steps", "200"]
     command += ["--logdir", str(tmp_path), "--run.log_every", "1", "--replay.prio.initial", "77"]
     for name, value in fracs.items():
@@ -31,9 +30,6 @@ def test_dummy_run_trains(tmp_path, uniform, priority, recency):
     logged = {key for line in lines for key in json.loads(line)}
     assert {"train/loss/rew", "replay/items", "replay/replay_ratio"} <= logged
     _, states = Checkpoint(tmp_path / "ckpt").read(keys=["replay"])
-    priorities = states["replay"].get("priorities", {})
-    assert bool(priorities) == (priority > 0)
-    if priorities:
-        # Neither as at first nor as after a draw, but what the agent wrote.
-        values = np.concatenate(list(priorities.values()))
-        assert ((values > 0) & (values != 77)).any()
+    # Neither as at first nor as after a draw, but what the agent wrote.
+    values = np.concatenate(list(states["replay"]["priorities"].values()))
+    assert ((values > 0) & (values != 77)).any()

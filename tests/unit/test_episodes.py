@@ -50,15 +50,31 @@ def test_score_and_length_at_the_last_step(parts):
     assert output.rows == [
         (6, "episode/score", 3.5),
         (6, "episode/length", 2),
+        (6, "episode/score_mean", 3.5),
         (10, "episode/score", -1),
         (10, "episode/length", 1),
+        (10, "episode/score_mean", 1.25),
     ]
     assert episodes.finished == 2
 
 
+def test_mean_of_the_last_twenty_scores_is_continued(parts):
+    step, logger, output = parts
+    state = {"episodes": {}, "started": {}}
+    for score in range(30):
+        episodes = EpisodeLogger(logger)
+        episodes.load(state)
+        play(episodes, step, 0, [0, score])
+        state = episodes.save()
+    logger.write()
+    means = [value for _, key, value in output.rows if key == "episode/score_mean"]
+    assert means[:3] == [0, 0.5, 1]
+    assert means[-1] == np.mean(range(10, 30))
+
+
 def test_workers_do_not_mix_and_partial_episodes_do_not_count(parts):
     _step, logger, output = parts
-    episodes = EpisodeLogger(logger, prefix="eval/")
+    episodes = EpisodeLogger(logger)
     episodes.add(transition(100), 0)  # Joined in the middle of an episode.
     episodes.add(transition(100, last=True), 0)
     episodes.add(transition(0, first=True), 0)
@@ -69,7 +85,7 @@ def test_workers_do_not_mix_and_partial_episodes_do_not_count(parts):
     episodes.add(transition(2, last=True), 0)
     episodes.add(transition(4, last=True), 1)
     logger.write()
-    scores = [value for _, key, value in output.rows if key == "eval/episode/score"]
+    scores = [value for _, key, value in output.rows if key == "episode/score"]
     assert scores == [2, 5]
 
 

@@ -54,7 +54,6 @@ def openloop_shape(height, width, channels):
 
 FITTING = {
     "tall gray": Space(np.uint8, (96, 64, 1)),
-    "stack of four": Space(np.uint8, (80, 80, 4)),
     "signed float": Space(np.float32, (64, 48, 2), -1, 1),
 }
 

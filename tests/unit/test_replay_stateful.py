@@ -275,7 +275,7 @@ class LongMachine(ReplayMachine):
 @pytest.mark.slow
 class TestReplayLong(LongMachine.TestCase):
     settings = settings(
-        max_examples=100,
+        max_examples=50,
         stateful_step_count=100,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -151,9 +151,9 @@ class LiveProgress(Writer):
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def __call__(self, records: Sequence[Record]) -> None:
-        """Note the newest score; nothing is printed."""
+        """Note the mean of the newest scores; nothing is printed."""
         for record in records:
-            if record.key == "episode/score" and not isinstance(record.value, str):
+            if record.key == "episode/score_mean" and not isinstance(record.value, str):
                 self._score = float(record.value)
 
     def follow(self, describe: Callable[[], str]) -> None:
