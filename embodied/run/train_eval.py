@@ -34,8 +34,8 @@ def train_eval(
 
     An evaluation has `options.eval_eps` episodes, a fixed number in each of `options.eval_envs`
     environments. The mean of their scores is logged as `eval/episode/score`, without episodes that
-    `eval.max_length` cuts off, their statistics as `eval/epstats`, and their steps go to a replay of
-    their own, on which the agent reports its losses as `eval`. None of that has an influence on training.
+    `eval.max_length` cuts off, their statistics as `eval/epstats`. Their steps go to a replay of
+    their own, on which the agent reports its losses as `eval`. None of that influences training.
 
     Args:
       make_agent: Builds and compiles the agent.
