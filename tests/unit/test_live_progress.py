@@ -71,7 +71,7 @@ def test_text_is_that_of_the_run_and_the_newest_score(terminal, monkeypatch):
         logger.follow(lambda: "Step 640 of 10,000 | learning waits for data: 640 of 1,024 items")
         text = "Step 640 of 10,000 | learning waits for data: 640 of 1,024 items"
         assert progress.text() == text
-        progress([Record(4500, "episode/score", np.asarray(12.5)), Record(1, "text", "hello")])
+        progress([Record(4500, "episode/score_mean", np.asarray(12.5)), Record(1, "text", "hello")])
         assert progress.text() == f"{text} | score 12.5"
     finally:
         progress.close()
