@@ -2,11 +2,43 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from embodied.core.replay.schema import STEPID_BYTES, Schema, SchemaError, has_nan
+
+
+class SavedChunk(NamedTuple):
+    """What of a chunk is on disk: a whole file, and parts with what has changed since.
+
+    Attributes:
+        token: Names the whole file among those that the chunk has had.
+        length: Steps on disk.
+        parts: Number of parts.
+        whole_bytes: Bytes of the steps in the whole file.
+        part_bytes: Bytes in all parts.
+    """
+
+    token: str
+    length: int
+    parts: int
+    whole_bytes: int
+    part_bytes: int
+
+
+class Changes(NamedTuple):
+    """What is new in a chunk.
+
+    Attributes:
+        rows: Rows of older steps that were overwritten, int64 [changed].
+        changed: Array [changed, ...] per overwritten key.
+        added: Array [added, ...] per key of the steps that were added.
+    """
+
+    rows: np.ndarray
+    changed: dict[str, np.ndarray]
+    added: dict[str, np.ndarray]
 
 
 class Chunk:
@@ -28,11 +60,14 @@ class Chunk:
         fields: Array [rows, ...] per key; a view of the record or a column.
         version: Grows with every change.
         saved_version: Version that is on disk.
+        saved: What of the chunk is on disk, None if that is not known; see `SavedChunk`.
         lock: Held while rows are copied.
     """
 
     # Storing a step is a little faster with slots.
     __slots__ = (
+        "_changed_keys",
+        "_changed_rows",
         "_columns",
         "_float_blocks",
         "_float_keys",
@@ -44,6 +79,7 @@ class Chunk:
         "length",
         "lock",
         "nbytes",
+        "saved",
         "saved_version",
         "schema",
         "serials",
@@ -84,6 +120,9 @@ class Chunk:
         self.address = -1
         self.version = 0
         self.saved_version = -1
+        self.saved: SavedChunk | None = None
+        self._changed_rows = np.zeros(rows, bool)
+        self._changed_keys: set[str] = set()
         self.lock = threading.Lock()
         self.serials = np.zeros(rows, np.int64)
         self._record = np.empty((rows, schema.record_bytes), np.uint8)
@@ -150,12 +189,37 @@ class Chunk:
         with self.lock:
             for key, value in values.items():
                 self.fields[key][start:stop] = value
+            self._changed_rows[start:stop] = True
+            self._changed_keys |= values.keys()
             self.version += 1
 
     def export(self, length: int) -> dict[str, np.ndarray]:
         """Copy the first `length` steps: contiguous array [length, ...] per key."""
         with self.lock:
+            self._forget_changes()
             return {key: value[:length].copy() for key, value in self.fields.items()}
+
+    def export_changes(self, start: int, length: int) -> Changes:
+        """Copy what is new since the last export, which ended before step `start`."""
+        with self.lock:
+            rows = np.flatnonzero(self._changed_rows[:start])
+            keys = sorted(self._changed_keys) if len(rows) else []
+            changed = {key: self.fields[key][rows] for key in keys}
+            self._forget_changes()
+            added = {key: value[start:length].copy() for key, value in self.fields.items()}
+        return Changes(rows, changed, added)
+
+    def changed_bytes(self, start: int, length: int) -> int:
+        """Bytes of what `export_changes` would return."""
+        sizes = {field.key: field.nbytes for field in self.schema.fields}
+        with self.lock:
+            changed = sum(sizes[key] for key in self._changed_keys)
+            rows = int(np.count_nonzero(self._changed_rows[:start]))
+        return rows * changed + (length - start) * self.schema.step_bytes
+
+    def _forget_changes(self) -> None:
+        self._changed_rows[:] = False
+        self._changed_keys.clear()
 
     def fill(self, values: Mapping[str, np.ndarray], serials: np.ndarray) -> None:
         """Set the steps of an empty chunk from arrays [length, ...], at most `size` long."""

@@ -1,7 +1,9 @@
 """The chunk files of one replay: what is written and deleted, and what of it is loaded again."""
 
+import dataclasses
 import logging
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,20 +12,23 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from embodied.core.replay.chunk import Chunk
+from embodied.core.replay.chunk import Chunk, SavedChunk
 from embodied.core.replay.chunk_file import (
+    PART_SUFFIX,
     SUFFIX,
     TEMPORARY_SUFFIX,
     ChunkFileError,
     ChunkHeader,
     read_chunk,
     write_chunk,
+    write_part,
 )
 from embodied.core.replay.schema import Schema, SchemaError
 from embodied.core.replay.stream import Restored
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 2
+MOST_PARTS = 32
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
@@ -67,7 +72,7 @@ class StoredChunk(NamedTuple):
 
 
 class ReplayFolder:
-    """Folder of chunk files, one per chunk.
+    """Folder of chunk files: one per chunk, and parts of those that are being filled.
 
     Files that this object neither wrote nor scanned are never touched.
 
@@ -98,10 +103,13 @@ class ReplayFolder:
                 if snapshot.version != snapshot.chunk.saved_version
                 or snapshot.header.filename not in present
             ]
+            # A chunk whose file is gone has to be written as a whole.
+            for snapshot in changed:
+                if snapshot.header.filename not in present:
+                    snapshot.chunk.saved = None
             for _ in _in_threads(self._write, changed):
                 pass
-            wanted = {snapshot.header.filename for snapshot in snapshots}
-            self._delete(present, wanted)
+            self._delete(present, snapshots)
         except OSError as error:
             raise ReplaySaveError(
                 f"Got {error.strerror or error} while saving the replay to {self.path}, expected a "
@@ -133,17 +141,54 @@ class ReplayFolder:
         return list(found.values())
 
     def _write(self, snapshot: Snapshot) -> None:
+        """Write what has changed as a further part, or the whole chunk where that is no more."""
         chunk, header, version = snapshot
-        arrays = chunk.export(header.length)
-        write_chunk(self.path, header, arrays, chunk.serials[: header.length].copy())
-        chunk.saved_version = version
+        saved, chunk.saved = chunk.saved, None  # Not known if writing fails.
+        fresh = 0 if saved is None else chunk.changed_bytes(saved.length, header.length)
+        if saved is None or not _may_grow(saved, fresh, header):
+            header = dataclasses.replace(header, token=uuid.uuid4().hex[:8])
+            arrays = chunk.export(header.length)
+            write_chunk(self.path, header, arrays, chunk.serials[: header.length].copy())
+            size = header.length * chunk.schema.step_bytes
+            saved = SavedChunk(header.token, header.length, 0, size, 0)
+        else:
+            header = dataclasses.replace(header, token=saved.token)
+            changes = chunk.export_changes(saved.length, header.length)
+            serials = chunk.serials[saved.length : header.length].copy()
+            write_part(self.path, saved.parts + 1, header, changes, serials)
+            saved = saved._replace(
+                length=header.length, parts=saved.parts + 1, part_bytes=saved.part_bytes + fresh
+            )
+        chunk.saved, chunk.saved_version = saved, version
         self._known.add(header.filename)
 
-    def _delete(self, present: set[str], wanted: set[str]) -> None:
+    def _delete(self, present: set[str], snapshots: Sequence[Snapshot]) -> None:
+        """Delete what is not wanted: parts before their file, so that none is left behind."""
+        wanted = {snapshot.header.filename for snapshot in snapshots}
+        # A chunk that was loaded and did not change has the parts that it came with.
+        tokens = {x.header.filename: x.chunk.saved.token for x in snapshots if x.chunk.saved}
+        for name in present:
+            stem, _, rest = name.partition(".")
+            file, token = f"{stem}{SUFFIX}", rest.partition(".")[0]
+            if not name.endswith(PART_SUFFIX) or file not in self._known:
+                continue
+            if file not in wanted or tokens.get(file, token) != token:
+                (self.path / name).unlink(missing_ok=True)
         leftovers = {name for name in present if name.endswith(TEMPORARY_SUFFIX)}
         for name in (self._known & present - wanted) | leftovers:
             (self.path / name).unlink(missing_ok=True)
         self._known &= wanted
+
+
+def _may_grow(saved: SavedChunk, fresh: int, header: ChunkHeader) -> bool:
+    """Whether a chunk gets a part, rather than being written as a whole.
+
+    Only chunks that are still being filled have parts, which together take less than their file.
+    So what is written stays in proportion to what has changed, and the folder hardly grows.
+    """
+    if header.length == header.size or header.length < saved.length:
+        return False
+    return saved.part_bytes + fresh < saved.whole_bytes and saved.parts < MOST_PARTS
 
 
 @dataclass(frozen=True)
@@ -306,8 +351,8 @@ def _read(part: StoredChunk, schema: Schema, keep_open: bool) -> Chunk | ChunkFi
     length = len(part.serials)
     # Only a chunk that may be continued needs room for more steps than it has.
     rows = header.size if keep_open else length
-    uuid = bytes.fromhex(header.uuid)
-    chunk = Chunk(schema, header.worker, header.size, uuid, header.created, rows)
+    name = bytes.fromhex(header.uuid)
+    chunk = Chunk(schema, header.worker, header.size, name, header.created, rows)
     chunk.fill({key: value[:length] for key, value in arrays.items()}, part.serials)
     chunk.successor = bytes.fromhex(header.successor) or None
     chunk.saved_version = chunk.version

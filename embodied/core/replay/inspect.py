@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from embodied.core.replay.chunk_file import ChunkFileError, read_chunk
+from embodied.core.replay.chunk_file import ChunkFileError, part_paths, read_chunk
 from embodied.core.replay.folder import LOGGER, ReplayFolder, StoredChunk, link
 from embodied.core.replay.schema import Schema, storage_dtype
 
@@ -82,7 +82,11 @@ def summarize(stored: "StoredEpisodes") -> dict[str, Any]:
     return {
         "folder": str(stored.path),
         "files": len(parts),
-        "file_bytes": sum(part.path.stat().st_size for part in parts),
+        "file_bytes": sum(
+            path.stat().st_size
+            for part in parts
+            for path in (part.path, *part_paths(part.path, part.header))
+        ),
         "streams": len(stored.chains),
         "workers": len({part.header.worker for part in parts}),
         "schemas": len(schemas),
