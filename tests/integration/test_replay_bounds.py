@@ -34,7 +34,7 @@ for count in range(15_000):
         replay.update({"stepid": data["stepid"], "latent": data["latent"]})
     if count % saves == saves - 1:
         replay.save()
-        files = len(list(folder.iterdir()))
+        files = len(list(folder.glob("*.npz")))
         assert files <= 2000 / 256 + 4 + 8, files
     if count % 1000 == 999:
         gc.collect()
@@ -45,7 +45,7 @@ other = Replay(65, 2000, folder, chunksize=256)
 other.load(state)
 needed = Requirements(replay.schema.step_bytes, 65, 2000, 256, workers=4)
 print(json.dumps({"marks": marks, "ram": replay.stats()["ram_gb"] * 1024**3,
-    "files": len(list(folder.iterdir())), "items": [len(replay), len(other)],
+    "files": len(list(folder.glob("*.npz"))), "items": [len(replay), len(other)],
     "requirements": needed.ram_bytes,
     "disk": sum(path.stat().st_size for path in folder.iterdir()),
     "disk_bytes": needed.disk_bytes,

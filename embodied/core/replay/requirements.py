@@ -64,10 +64,13 @@ class Requirements:
 
     @property
     def disk_bytes(self) -> int | None:
-        """Bytes on disk when full, with room for the files being replaced; None if unlimited."""
+        """Bytes on disk when full, None if unlimited.
+
+        There is room for files being replaced, and for the parts of each chunk being filled.
+        """
         if self.steps is None:
             return None
-        return (self.steps + 2 * self.chunksize) * (self.step_bytes + SERIAL_BYTES)
+        return (self.steps + (2 + self.workers) * self.chunksize) * (self.step_bytes + SERIAL_BYTES)
 
     def summary(self) -> str:
         """One line for the start of a run."""
