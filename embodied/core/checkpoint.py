@@ -333,7 +333,10 @@ class Checkpoint:
         if not self.directory.is_dir():
             return
         for path in self.directory.glob(f"{TEMPORARY}*"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def _folders(directory: Path) -> list[Path]:

@@ -46,6 +46,8 @@ def folder(tmp_path):
 
 
 def test_inspect(folder):
+    # The batch of an update that failed lies beside the replay and is not part of it.
+    np.savez(folder.parent / "nonfinite-update0000000003.npz", reward=np.zeros(3))
     for path in (folder, folder.parent):
         result = run("inspect", path)
         assert result.returncode == 0 and not result.stderr

@@ -322,10 +322,12 @@ def test_leftovers_of_killed_runs_are_removed_but_only_by_owners(tmp_path):
     (tmp_path / "tmp-000002-step0000000002").mkdir()
     (tmp_path / "tmp-000002-step0000000002" / "0-box.bin").write_bytes(b"half")
     (tmp_path / "tmp-latest").write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "tmp-link").symlink_to(tmp_path / "elsewhere")
     make(tmp_path)[0].load()
-    assert len(names(tmp_path)) == 4
+    assert len(names(tmp_path)) == 6
     make(tmp_path)[0].load_or_save(3)
-    assert names(tmp_path) == ["000001-step0000000001", "latest"]
+    assert names(tmp_path) == ["000001-step0000000001", "elsewhere", "latest"]
 
 
 def test_names_must_differ(tmp_path):

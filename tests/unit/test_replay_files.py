@@ -480,11 +480,12 @@ def test_only_own_files_are_deleted(tmp_path):
     theirs = files(tmp_path)
     (tmp_path / "notes.txt").write_text("keep")
     (tmp_path / "half.npz.tmp").write_text("left by a run that was killed")
+    (tmp_path / "folder.npz.tmp").mkdir()
     replay = make(tmp_path, capacity=1)
     fill(replay, 0, 50)
     replay.save()
     assert set(theirs) | {"notes.txt"} < set(files(tmp_path))
-    assert not [name for name in files(tmp_path) if name.endswith(".tmp")]
+    assert [x.name for x in tmp_path.iterdir() if x.name.endswith(".tmp")] == ["folder.npz.tmp"]
 
 
 def damage(path, kind):

@@ -56,14 +56,16 @@ def test_jsonl_pattern_and_strings(tmp_path):
     assert not (tmp_path / "none.jsonl").exists()
 
 
-def test_jsonl_appends_after_an_unfinished_line(tmp_path):
+@pytest.mark.parametrize(
+    ("last", "steps"), [('{"step": 2, "a"', [1, 3, 4]), ('{"step": 2, "a": 2}', [1, 2, 3, 4])]
+)
+def test_jsonl_repairs_an_unfinished_line(tmp_path, last, steps):
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1, "a": 1}\n{"step": 2, "a"')
+    path.write_text('{"step": 1, "a": 1}\n' + last)
     output = JSONLWriter(tmp_path)
     output([record(3, "a", 3)])
     output([record(4, "a", 4)])
-    text = path.read_text().splitlines()
-    assert [json.loads(line)["step"] for line in (text[0], *text[2:])] == [1, 3, 4]
+    assert [line["step"] for line in lines(path)] == steps
 
 
 def test_jsonl_survives_the_removal_of_its_folder(tmp_path):

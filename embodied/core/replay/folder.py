@@ -176,7 +176,8 @@ class ReplayFolder:
                 (self.path / name).unlink(missing_ok=True)
         leftovers = {name for name in present if name.endswith(TEMPORARY_SUFFIX)}
         for name in (self._known & present - wanted) | leftovers:
-            (self.path / name).unlink(missing_ok=True)
+            if not (self.path / name).is_dir():  # A folder is not ours.
+                (self.path / name).unlink(missing_ok=True)
         self._known &= wanted
 
 

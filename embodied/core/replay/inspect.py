@@ -201,7 +201,7 @@ class StoredEpisodes:
         path = Path(path).expanduser()
         if not path.is_dir():
             raise FileNotFoundError(f"Got {path}, expected a folder.")
-        if not any(path.glob("*.npz")) and (path / "replay").is_dir():
+        if (path / "replay").is_dir():
             path = path / "replay"
         self.path = path
         self.chains = link(ReplayFolder(path).scan())

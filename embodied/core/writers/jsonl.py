@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from embodied.core.writers.writer import Record, Writer
 
 Line = dict[str, str | float | None]
+_LONGEST_LINE = 2**20
 
 
 class JSONLWriter(Writer):
@@ -17,7 +19,7 @@ class JSONLWriter(Writer):
 
     Numbers that JSON lacks (NaN and the infinities) become null, so that every reader accepts the
     file. A key that was logged again at the same step starts a further line, so no value is lost.
-    A line that a killed run has left unfinished stays a line of its own.
+    A last line that a killed run has left unfinished is removed.
     """
 
     def __init__(
@@ -51,8 +53,7 @@ class JSONLWriter(Writer):
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in _lines(wanted))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a+b") as file:
-            if file.tell() and not _ends_with_newline(self._path):
-                text = "\n" + text
+            _repair(file)
             file.write(text.encode())
 
 
@@ -78,7 +79,17 @@ def _json_value(record: Record) -> str | float | None:
     return value if math.isfinite(value) else None
 
 
-def _ends_with_newline(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+def _repair(file: BinaryIO) -> None:
+    """Complete the last line of a file if only its line break is missing, else remove it."""
+    size = file.seek(0, os.SEEK_END)
+    length = _LONGEST_LINE if size > _LONGEST_LINE else size
+    file.seek(-length, os.SEEK_END)
+    last = file.read().rpartition(b"\n")[2]
+    if not last:
+        return
+    try:
+        json.loads(last)
+    except ValueError:
+        file.truncate(size - len(last))
+    else:
+        file.write(b"\n")
