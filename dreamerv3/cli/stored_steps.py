@@ -66,10 +66,10 @@ def check_stored(config: Config, obs_space: Spaces, act_space: Spaces, ext_space
         if config.replay_context and any(
             f"'{key}': got nothing" in difference for key in ext_space
         ):
-            zeros = " With --replay_context 0 no latents are needed: sequences start from zeros."
+            zeros = ", or --replay_context 0, which starts sequences from zeros without latents"
         raise ConfigError(
             f"The steps stored in {folder} are not those of this task and agent ({difference}); "
-            f"take another folder, or the options that they were collected with.{zeros}"
+            f"take another folder, or the options that they were collected with{zeros}."
         )
 
 

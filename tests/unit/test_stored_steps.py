@@ -60,7 +60,7 @@ def test_steps_of_another_environment_are_refused(config, tmp_path, change, word
 def test_steps_without_latents_are_refused_with_a_way_to_learn_from_them(config, tmp_path):
     store(tmp_path / "other" / "replay", OBS, ACT, {"more": Space(bool)})
     config = config.update({"script": "offline", "run.from_replay": str(tmp_path / "other")})
-    with pytest.raises(ConfigError, match=r"'dyn/deter'.*--replay_context 0 no latents"):
+    with pytest.raises(ConfigError, match=r"'dyn/deter'.*--replay_context 0, which starts"):
         check_stored(config, OBS, ACT, EXT)
     check_stored(config.update(replay_context=0), OBS, ACT, {})
 
