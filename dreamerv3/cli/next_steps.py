@@ -10,11 +10,12 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from embodied.core.config import Config
+from embodied.core.program import program_text
 
 _RECENT = 10
-_PLOT = "python scores/plot.py {folder} --out {folder}/curves.png"
-_TABLE = "python scores/table.py {folder}"
-_EVALUATE = "python dreamerv3/main.py --script eval_only --run.from_checkpoint {folder}"
+_PLOT = "{plot} {folder} --out {folder}/curves.png"
+_TABLE = "{table} {folder}"
+_EVALUATE = "{train} --script eval_only --run.from_checkpoint {folder}"
 _VIEWERS: Mapping[str, str] = {
     "scope": "scope --basedir {parent}",
     "tensorboard": "tensorboard --logdir {folder}",
@@ -44,7 +45,8 @@ def announced(config: Config) -> Iterator[None]:
 def next_steps(config: Config) -> str:
     """List what lies in the folder of a run, and the commands to plot, view and evaluate it.
 
-    Commands are for a shell in the checkout; only those are listed that have something to show.
+    Commands are those of the way in which this program was started; only those are listed that
+    have something to show.
     """
     folder = pathlib.Path(config.logdir)
     lines = []
@@ -67,7 +69,8 @@ def next_steps(config: Config) -> str:
             commands.append(("View", _VIEWERS[output]))
     if latest.exists() and not config.random_agent:
         commands.append(("Evaluate", _EVALUATE))
-    names = {"folder": shlex.quote(str(folder)), "parent": shlex.quote(str(folder.parent))}
+    names = {name: program_text(name) for name in ("plot", "table", "train")}
+    names |= {"folder": shlex.quote(str(folder)), "parent": shlex.quote(str(folder.parent))}
     lines += [f"{title + ':':<9} {command.format(**names)}" for title, command in commands]
     return "\n".join(lines)
 

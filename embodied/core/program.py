@@ -1,13 +1,15 @@
-"""Runs a function as the program that a shell has started."""
+"""The program that a shell has started: how it runs and ends, and what it is called."""
 
 from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TextIO
 
 
@@ -49,6 +51,24 @@ def run_program(main: Callable[[], int | None]) -> None:
         os._exit(code or 0)
     if code:
         raise SystemExit(code)
+
+
+def program_text(command: str, alone: str = "") -> str:
+    """Return what a user types to run a command the way this process was started.
+
+    That is `python dreamerv3/main.py plot` from a checkout, and otherwise the installed
+    `dreamerv3 plot`.
+
+    Args:
+      command: Name of the command.
+      alone: How the command is started by itself, such as `python -m package.module`; returned
+        where this process was started so.
+    """
+    started = Path(sys.argv[0]).name
+    if alone and started == f"{alone.rpartition('.')[2]}.py":
+        return alone
+    program = f"python {shlex.quote(sys.argv[0])}" if started == "main.py" else "dreamerv3"
+    return f"{program} {command}"
 
 
 def _reader_left(stream: TextIO) -> bool:

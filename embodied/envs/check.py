@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from embodied.core.interfaces import Env
-from embodied.core.program import run_program
+from embodied.core.program import program_text, run_program
 from embodied.core.space import Space, SpaceError
 from embodied.envs import registry
 from embodied.envs.errors import EnvError
@@ -312,7 +312,9 @@ def _describe(error: Exception) -> str:
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
     """Split the command line into our options and constructor arguments."""
-    parser = argparse.ArgumentParser("python -m embodied.envs.check", description=__doc__)
+    parser = argparse.ArgumentParser(
+        program_text("check-env", "python -m embodied.envs.check"), description=__doc__
+    )
     parser.add_argument("task", help="suite_task or package.module:Name")
     parser.add_argument("--steps", type=int, default=200, help="calls of env.step")
     parser.add_argument("--seed", type=int, default=0, help="seed of environment and actions")

@@ -17,7 +17,7 @@ from embodied.jax.model import Model
 Params = dict[str, jax.Array]
 SHOWN = 5
 #: Paths of the state of `embodied.jax.optimizer.LossScale`.
-SCALING = re.compile(r"/(grad_scale|good_steps)/value$")
+SCALING = re.compile(r"^opt/(grad_scale|good_steps)/value$")
 
 
 class Creation:
@@ -97,9 +97,15 @@ def zeros(spaces: Mapping[str, Space], *batch: int) -> Batch:
 
 
 def with_own_scaling(loaded: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Loaded state, but the factor on the loss as here: only runs in float16 have one."""
-    kept = {path: value for path, value in own.items() if SCALING.search(path)}
-    return {path: value for path, value in loaded.items() if not SCALING.search(path)} | kept
+    """Loaded state with the factor on the loss that only runs in float16 have.
+
+    Where only one of the two has a factor, it is dropped or begins anew.
+    """
+    begun = {path: value for path, value in own.items() if SCALING.search(path)}
+    kept = {
+        path: value for path, value in loaded.items() if path in begun or not SCALING.search(path)
+    }
+    return begun | kept
 
 
 def param_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """What is printed at the end of a run."""
 
 import json
+import sys
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_a_run_without_finished_episodes_says_so(config, tmp_path):
     assert next_steps(config) == "Scores:   none yet, since no episode has ended"
 
 
-def test_what_is_there_is_listed_with_commands(config, tmp_path):
+def test_what_is_there_is_listed_with_commands(config, tmp_path, monkeypatch):
     folder = tmp_path / "my runs" / "one"
     scores = [json.dumps({"step": i, "episode/score": float(i)}) for i in range(12)]
     (folder / "scores.jsonl").write_text("\n".join([*scores, '{"step": 12, "epis']))
@@ -35,16 +36,17 @@ def test_what_is_there_is_listed_with_commands(config, tmp_path):
     (folder / "ckpt" / "latest").write_text("000010\n")
     (folder / "scope").mkdir()
     (folder / "events.out.tfevents.1.host").write_text("")
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/dreamerv3"])
     text = next_steps(config)
     quoted = f"'{folder}'"
     assert text.splitlines() == [
         f"Scores:   {folder}/scores.jsonl (12 episodes, mean 6.5 over the last 10)",
         f"Metrics:  {folder}/metrics.jsonl",
         f"Snapshot: {folder}/ckpt/000010",
-        f"Plot:     python scores/plot.py {quoted} --out {quoted}/curves.png",
-        f"Table:    python scores/table.py {quoted}",
+        f"Plot:     dreamerv3 plot {quoted} --out {quoted}/curves.png",
+        f"Table:    dreamerv3 table {quoted}",
         f"View:     scope --basedir '{folder.parent}'",
         f"View:     tensorboard --logdir {quoted}",
-        f"Evaluate: python dreamerv3/main.py --script eval_only --run.from_checkpoint {quoted}",
+        f"Evaluate: dreamerv3 train --script eval_only --run.from_checkpoint {quoted}",
     ]
     assert "Evaluate" not in next_steps(config.update(random_agent=True))

@@ -61,6 +61,14 @@ def test_float16_scales_the_loss():
     assert with_own_scaling(scaled, other).keys() == other.keys()
 
 
+def test_a_continued_run_keeps_its_factor_on_the_loss():
+    saved = {"opt/grad_scale/value": 5e3, "opt/good_steps/value": 7, "pol/kernel": 1}
+    begun = {"opt/grad_scale/value": 1e4, "opt/good_steps/value": 0, "pol/kernel": 0}
+    assert with_own_scaling(saved, begun) == saved
+    assert with_own_scaling({"pol/kernel": 1}, begun) == {**begun, "pol/kernel": 1}
+    assert with_own_scaling(saved, {"pol/kernel": 0}) == {"pol/kernel": 1}
+
+
 @pytest.mark.parametrize(
     "name",
     [

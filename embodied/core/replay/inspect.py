@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from embodied.core.program import program_text
 from embodied.core.replay.chunk_file import ChunkFileError, part_paths, read_chunk
 from embodied.core.replay.folder import LOGGER, ReplayFolder, StoredChunk, link
 from embodied.core.replay.schema import Schema, storage_dtype
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit code: 0, or 2 if there is no replay at the path.
     """
-    parser = argparse.ArgumentParser("python -m embodied.replay", description=__doc__)
+    parser = argparse.ArgumentParser(
+        program_text("replay", "python -m embodied.replay"), description=__doc__
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     inspect = commands.add_parser("inspect", help="print steps, episodes, returns, bytes per key")
     inspect.add_argument("folder", help="replay folder, or run folder with one")
