@@ -65,6 +65,7 @@ def train(argv: Sequence[str]) -> None:
         join_hosts,
         prepare_process,
     )
+    from embodied.jax.sharding import check_devices
     from embodied.run.folder_lock import FolderInUseError
 
     try:
@@ -72,6 +73,7 @@ def train(argv: Sequence[str]) -> None:
         platform = prepare_process(config.jax)
         print(describe_platform(platform.name, config.jax.platform), flush=True)
         factories.check_env(config)
+        check_devices(platform.name, config.jax)
         with claimed(config), explained(config.logdir), announced(config):
             scripts.start(config)
     except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:

@@ -18,23 +18,6 @@ from embodied.core.suggest import hint
 from embodied.core.writers.pictures import missing_video_package
 from embodied.core.writers.services import missing_package
 
-#: Smallest values of options for which smaller ones make no sense.
-MINIMUM = {
-    "batch_size": 1,
-    "batch_length": 1,
-    "report_length": 1,
-    "consec_train": 1,
-    "consec_report": 1,
-    "replay_context": 0,
-    "replicas": 1,
-    "replay.size": 1,
-    "replay.chunksize": 1,
-    "run.steps": 0,
-    "run.envs": 1,
-    "run.eval_envs": 1,
-}
-
-
 _NORMS = ("rms", "layer", "none")
 _NORMALIZERS = ("perc", "meanstd", "none")
 _RESIZE = ("pillow", "opencv")
@@ -125,9 +108,6 @@ def check(config: Config) -> None:
     Raises:
       ConfigError: Naming the option, its value and what is possible.
     """
-    for key, minimum in MINIMUM.items():
-        if config[key] < minimum:
-            raise ConfigError(f"Option '{key}' has to be at least {minimum}, got {config[key]}.")
     stored = config.consec_train * config.batch_length
     if config.consec_report * config.report_length > stored:
         raise ConfigError(
@@ -245,6 +225,13 @@ def check_devices(config: Config) -> None:
       ConfigError: Naming the option, its value and the number of devices.
     """
     options = config.jax
+    for key in ("train_devices", "policy_devices"):
+        devices = options[key]
+        if not devices or len(set(devices)) < len(devices):
+            raise ConfigError(
+                f"Option 'jax.{key}' is {format_value(devices)}, expected the numbers of one or "
+                "more devices, each of them once."
+            )
     grid = options.train_mesh
     count = len(options.train_devices) * (config.replicas if options.coordinator_address else 1)
     known = math.prod(size for size in grid if size > 0)

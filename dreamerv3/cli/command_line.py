@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dreamerv3.cli import agents, checks, factories, help, run_folder
+from dreamerv3.cli.limits import check_limits
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config, ConfigError, Scalar, Value, convert
 from embodied.core.flags import Flag, FlagError, Flags, split_flags
@@ -161,6 +162,7 @@ def parse(argv: Sequence[str], dry: bool = False) -> Resolved:
     config = config.update(changed)
     sources |= dict.fromkeys(changed, "flag")
     config = config.update(agent_config=agent_file or config.agent_config)
+    check_limits(config)  # Before what follows from the values.
     config = fill_in(config, sources, notes)
     config = checks.check_choices(config)
     checks.check(config)
@@ -261,6 +263,8 @@ def fill_in(config: Config, sources: dict[str, str], notes: list[str]) -> Config
         config = config.update(report_length=length)
         sources["report_length"] = "limit by batch_length"
         notes.append(f"report_length is cut to {length}, all that a stored sequence has.")
+    if not config.logdir:
+        raise ConfigError("Option 'logdir' is empty, expected the folder of the run.")
     logdir = expand(config.logdir)
     if config.replica and config.jax.coordinator_address:
         logdir = os.path.join(logdir, f"replica{config.replica}")

@@ -114,7 +114,7 @@ class Config(Mapping[str, Any]):
         options = self.flat
         resolved: dict[str, Value] = {}
         for key, value in _flatten(values).items():
-            for name in self.match(key):
+            for name in (key,) if key in options else self.match(key):
                 resolved[name] = convert(name, value, options[name])
         return resolved
 

@@ -155,6 +155,12 @@ def policy_mesh(platform: str, options: Config) -> DeviceMesh:
     return DeviceMesh(devices, (-1, 1, 1), "jax.policy_devices")
 
 
+def check_devices(platform: str, options: Config) -> None:
+    """Check that the devices that act and learn are there; arguments and errors as above."""
+    training_mesh(platform, options)
+    policy_mesh(platform, options)
+
+
 def from_device(tree: Any) -> Any:
     """Wait for a tree of device arrays and return copies of them on the host.
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from dreamerv3.cli import checks, command_line, commands
+from dreamerv3.cli import command_line, commands
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import ConfigError
 from embodied.envs.errors import UnknownTask
@@ -192,7 +192,6 @@ def test_renamed_options_exist():
     for old, new in command_line.RENAMED.items():
         assert old not in options
         assert new in options
-    assert set(checks.MINIMUM) <= set(options)
 
 
 def test_help_lists_every_command_option_and_choice(capsys):
