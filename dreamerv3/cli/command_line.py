@@ -16,11 +16,15 @@ from dreamerv3.cli.limits import check_limits
 from dreamerv3.cli.presets import Presets
 from embodied.core.config import Config, ConfigError, Scalar, Value, convert
 from embodied.core.flags import Flag, FlagError, Flags, split_flags
+from embodied.core.suggest import closest, hint
 from embodied.envs import registry
 from embodied.envs.errors import EnvError
 
 #: Flags that print something and exit; they take no value.
 PRINTERS = ("help", "list_configs", "list_tasks", "print_config")
+
+#: Flags that are no options.
+FLAGS = ("configs", *PRINTERS)
 
 #: Options of earlier versions of the algorithm's code and what they are called now.
 RENAMED = {
@@ -157,6 +161,8 @@ def parse(argv: Sequence[str], dry: bool = False) -> Resolved:
             raise ConfigError(f"Option '{flag.name}' is now called '{RENAMED[flag.name]}'.")
         if flag.name in DROPPED:
             raise ConfigError(f"There is no option '{flag.name}' here: {DROPPED[flag.name]}.")
+        if flag.name not in config and closest(flag.name, FLAGS):
+            raise FlagError(f"Unknown option '{flag.name}'.{hint(flag.name, FLAGS)}")
     config = declare_arguments(config, flags)
     changed = Flags(config).assignments([token for flag in flags for token in flag.tokens])
     config = config.update(changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import shlex
@@ -29,6 +30,7 @@ def run_program(main: Callable[[], int | None]) -> None:
       SystemExit: With the exit code.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    _print_anything()
     try:
         try:
             code: int | str | None = main()
@@ -69,6 +71,15 @@ def program_text(command: str, alone: str = "") -> str:
         return alone
     program = f"python {shlex.quote(sys.argv[0])}" if started == "main.py" else "dreamerv3"
     return f"{program} {command}"
+
+
+def _print_anything() -> None:
+    """Replace what the encoding of the terminal lacks, here and in processes that are started."""
+    encoding, _, _ = os.environ.get("PYTHONIOENCODING", "").partition(":")
+    os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _reader_left(stream: TextIO) -> bool:

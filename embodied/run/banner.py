@@ -75,7 +75,7 @@ def within_budget(requirements: Requirements, budget: int) -> Requirements:
 def format_bytes(size: float) -> str:
     """Write a number of bytes with three significant digits."""
     for factor, unit in _UNITS:
-        if size >= factor:
+        if size >= 999.5 / 1024 * factor:  # Below, three digits are enough for the smaller unit.
             return f"{size / factor:.3g} {unit}"
     return f"{size:.0f} bytes"
 

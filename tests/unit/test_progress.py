@@ -110,7 +110,15 @@ def test_rate(clock):
 
 
 @pytest.mark.parametrize(
-    "size, text", [(10, "10 bytes"), (2048, "2 KB"), (3.5 * 1024**3, "3.5 GB")]
+    "size, text",
+    [
+        (10, "10 bytes"),
+        (2048, "2 KB"),
+        (999 * 1024, "999 KB"),
+        (1010 * 1024, "0.986 MB"),
+        (3.5 * 1024**3, "3.5 GB"),
+        (5000 * 1024**4, "5e+03 TB"),
+    ],
 )
 def test_format_bytes(size, text):
     assert banner.format_bytes(size) == text
