@@ -17,7 +17,7 @@ from embodied.jax import nj
 from embodied.jax.compiled import Compiler, Use, random_key
 from embodied.jax.compiled_policy import CompiledPolicy
 from embodied.jax.guard import Guard
-from embodied.jax.memory import check_memory
+from embodied.jax.memory import check_memory, describe_size
 from embodied.jax.model import Model
 from embodied.jax.params import (
     Params,
@@ -83,6 +83,7 @@ class JaxAgent(Agent):
         layout = self._mesh.params(creation.shapes, self.model.partition_rules)
         self._shapes = placed(creation.shapes, layout)
         check_memory(self._shapes)
+        print(describe_size(self._shapes, platform.name), flush=True)
         rows, copies = self._mesh.rows, self._mesh.replicated
         # The guard looks at training, where it can name the loss term.
         outputs = (layout, rows, rows, copies)

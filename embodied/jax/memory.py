@@ -9,6 +9,8 @@ import psutil
 from embodied.jax.platform import PlatformError
 
 GIGABYTE = 1024**3
+#: Parameters beyond which one waits long for an update without an accelerator.
+LARGE_ON_CPU = 20_000_000
 
 
 def check_memory(shapes: Mapping[str, jax.ShapeDtypeStruct]) -> None:
@@ -36,6 +38,26 @@ def check_memory(shapes: Mapping[str, jax.ShapeDtypeStruct]) -> None:
                 f"where {free / GIGABYTE:.3g} GB are available: choose a smaller preset, such as "
                 "size12m, or smaller observations; dreamerv3 doctor says what takes how much."
             )
+
+
+def describe_size(shapes: Mapping[str, jax.ShapeDtypeStruct], platform: str) -> str:
+    """Say how large a model is, and what that means on a CPU.
+
+    Args:
+      shapes: Shape and dtype of all state by path, that of the optimizer below `opt/`.
+      platform: What it is computed on.
+    """
+    size = sum(value.dtype.itemsize * math.prod(value.shape) for value in shapes.values())
+    count = sum(
+        math.prod(value.shape) for path, value in shapes.items() if not path.startswith("opt/")
+    )
+    text = f"Agent:    {count:,} parameters, {size / GIGABYTE:.3g} GB with the optimizer"
+    if platform == "cpu" and count > LARGE_ON_CPU:
+        text += (
+            "\nWarning:  On a CPU, compiling takes minutes and every update tens of seconds or more "
+            "at this size; --configs size1m is for looking around."
+        )
+    return text
 
 
 def free_memory(device: jax.Device) -> int | None:

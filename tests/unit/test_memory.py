@@ -8,7 +8,7 @@ import psutil
 import pytest
 from jax.sharding import SingleDeviceSharding
 
-from embodied.jax.memory import check_memory, free_memory
+from embodied.jax.memory import check_memory, describe_size, free_memory
 from embodied.jax.platform import PlatformError
 
 
@@ -26,6 +26,15 @@ def test_state_that_is_larger_than_the_memory(monkeypatch):
     check_memory(shapes((1024, 1024, 256), (1024, 1024, 255)))
     with pytest.raises(PlatformError, match=r"take 2\.0. GB on cpu, where 2 GB are available"):
         check_memory(shapes((1024, 1024, 256), (1024, 1024, 260)))
+
+
+def test_size_is_said_and_what_it_means_on_a_cpu():
+    small = {**shapes((1000, 1000)), "opt/momentum": shapes((1000, 1000))["layer0/kernel"]}
+    text = "Agent:    1,000,000 parameters, 0.00745 GB with the optimizer"
+    assert describe_size(small, "cpu") == text
+    large = shapes((5000, 5000))
+    assert "--configs size1m is for looking around" in describe_size(large, "cpu")
+    assert "\n" not in describe_size(large, "gpu")
 
 
 def test_what_a_device_says_of_its_memory():
