@@ -54,8 +54,8 @@ def describe_size(shapes: Mapping[str, jax.ShapeDtypeStruct], platform: str) -> 
     text = f"Agent:    {count:,} parameters, {size / GIGABYTE:.3g} GB with the optimizer"
     if platform == "cpu" and count > LARGE_ON_CPU:
         text += (
-            "\nWarning:  On a CPU, compiling takes minutes and every update tens of seconds or more "
-            "at this size; --configs size1m is for looking around."
+            "\nWarning:  At this size, compiling takes minutes on a CPU and every update tens of "
+            "seconds or more; --configs size1m is for looking around."
         )
     return text
 
