@@ -64,6 +64,7 @@ class FigureOptions:
 
     Attributes:
       xlabel: Text under the figure.
+      ylabel: Text beside it.
       xlim: Range of the horizontal axis, None fits the data.
       ylim: Range of the vertical axis of the task panels, None fits the data.
       columns: Panels per row; 0 chooses.
@@ -73,6 +74,7 @@ class FigureOptions:
     """
 
     xlabel: str = "Environment frames"
+    ylabel: str = "Score"
     xlim: tuple[float, float] | None = None
     ylim: tuple[float, float] | None = None
     columns: int = 0
@@ -126,9 +128,15 @@ def _legend_handles(panels: Sequence[Panel], labels: Sequence[str], styles: Styl
         if found:
             low, high = min(found), max(found)
             number = f"{high}" if low == high else f"{low}–{high}"
-            text = f"{label} ({number} seed{'s' if high != 1 else ''})"
+            text = f"{shown_label(label)} ({number} seed{'s' if high != 1 else ''})"
             handles.append(Line2D([], [], linewidth=1.6, label=text, **styles[label]))
     return handles
+
+
+def shown_label(label: str) -> str:
+    """Return a label for the legend; `name` is that of runs whose option `method` was not set."""
+    method = label.removesuffix(EVAL_SUFFIX)
+    return f"own{label[len(method) :]}" if method == "name" else label
 
 
 def _lay_out(
@@ -136,7 +144,7 @@ def _lay_out(
 ) -> tuple[Figure, GridSpec]:
     """Make a figure with title, axis label and legend around an empty grid; sizes in inches."""
     panel = options.size or (SMALL if rows * columns > FEW_PANELS else LARGE)
-    width = max(columns * panel[0] + 0.5, 3.2)
+    width = max(columns * panel[0] + 0.67, 3.2)
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = max(1, int(width / (0.6 + 0.056 * longest)))
     lines = -(-len(handles) // fitting)
@@ -147,7 +155,7 @@ def _lay_out(
     grid = figure.add_gridspec(
         rows,
         columns,
-        left=0.45 / width,
+        left=0.62 / width,
         right=1 - 0.2 / width,
         top=1 - top / height,
         bottom=(legend + 0.42) / height,
@@ -155,6 +163,7 @@ def _lay_out(
         hspace=0.42,
     )
     figure.supxlabel(options.xlabel, y=legend / height, va="bottom", fontsize=9)
+    figure.supylabel(options.ylabel, x=0.06 / width, ha="left", fontsize=9)
     figure.legend(
         handles=handles,
         loc="lower center",

@@ -117,7 +117,9 @@ def make_panels(
 
 
 def task_title(task: str) -> str:
-    """Name a task for people: `dmc_walker_walk` -> `Walker Walk`."""
+    """Name a task for people: `dmc_walker_walk` -> `Walker Walk`; import paths stay."""
+    if ":" in task:
+        return task
     words = task.split("_")
     return " ".join(capitalised(word) for word in (words[1:] or words))
 

@@ -11,7 +11,7 @@ from ruamel.yaml.error import YAMLError
 from scores.curves.notes import Notes
 from scores.curves.runs import Run, Skipped, clean_scores, suite_of
 
-MARKERS = ("scores.jsonl", "eval_scores.jsonl", "metrics.jsonl", "config.yaml")
+MARKERS = ("scores.jsonl", "eval_scores.jsonl", "metrics.jsonl", "config.yaml", "episodes.jsonl")
 TRAIN_KEYS = ("episode/score", "score")
 EVAL_KEYS = ("eval/episode/score", "eval_episode/score", "eval/score")
 
@@ -39,7 +39,9 @@ def read_run_folder(folder: Path, notes: Notes) -> list[Run]:
     if identity is None:
         return []
     runs = []
-    for series, (xs, ys) in _logged_scores(folder, notes).items():
+    logged = _logged_scores(folder, notes)
+    logged["eval"] = logged["eval"] if logged["eval"][0] else _evaluated(folder, identity, notes)
+    for series, (xs, ys) in logged.items():
         skipped = Skipped()
         steps, scores = clean_scores(xs, ys, skipped)
         skipped.note(str(folder), notes)
@@ -77,6 +79,20 @@ def _logged_scores(folder: Path, notes: Notes) -> dict[str, Series]:
         if train[0] or evaluation[0]:
             notes.add(f"{folder}: no scores.jsonl, used the scores in metrics.jsonl")
     return {"train": train, "eval": evaluation}
+
+
+def _evaluated(folder: Path, identity: "Identity", notes: Notes) -> Series:
+    """Scores of an evaluation by itself, `eval_only`, at the step of the agent that acted."""
+    episodes = read_jsonl(folder / "episodes.jsonl", notes)
+    whole = [x["score"] for x in episodes if "score" in x and not x.get("partial")]
+    try:
+        step = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["step"]
+        frames = float(step) * max(identity.repeat, 1)
+    except (OSError, ValueError, KeyError, TypeError):
+        if episodes:
+            notes.add(f"{folder}: summary.json is missing or damaged, the evaluation is left out")
+        return [], []
+    return [frames] * len(whole), whole
 
 
 def _collect(records: Sequence[Record], keys: Sequence[str]) -> Series:

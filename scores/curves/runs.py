@@ -50,7 +50,7 @@ class Run:
 
     @property
     def suite(self) -> str:
-        """Part of the task name before the first underscore."""
+        """Part of the task name before the first underscore, see `suite_of`."""
         return suite_of(self.task)
 
     @property
@@ -60,8 +60,8 @@ class Run:
 
 
 def suite_of(task: str) -> str:
-    """Return the suite of a task: `dmc_walker_walk` -> `dmc`."""
-    return task.split("_", 1)[0]
+    """Return the suite of a task: `dmc_walker_walk` -> `dmc`; a task by import path is its own."""
+    return task if ":" in task else task.split("_", 1)[0]
 
 
 def run_order(run: Run) -> tuple[object, ...]:

@@ -76,8 +76,9 @@ def load_runs(paths: Sequence[str], notes: Notes) -> list[Run]:
     """
     runs: list[Run] = []
     seen: set[Path] = set()
-    for text in paths:
-        name, path = _split_name(text)
+    # The most special path names a run: `FOLDER x=FOLDER/sub` shows that part as x.
+    named = sorted(map(_split_name, paths), key=lambda x: (not x[0], -len(x[1].resolve().parts)))
+    for name, path in named:
         for run in _runs_below(path, seen, notes):
             runs.append(replace(run, method=name) if name else run)
     if not runs:

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scores.curves.axis import convert_axis
+from scores.curves.figure import shown_label
 from scores.curves.notes import Notes, ScoresError
+from scores.curves.panels import task_title
 from scores.curves.run_folders import from_name
 from scores.curves.runs import Run, last_pass
 from scores.curves.score_files import read_score_file, write_score_file
@@ -327,3 +329,40 @@ def test_hours_from_dated_scope_files(tmp_path):
     (folder / "scope" / "report-openloop.mp4" / name).unlink()
     with pytest.raises(ScoresError, match="over hours"):
         convert_axis([run], "hours", Notes())
+
+
+def test_tasks_by_import_path_are_suites_of_their_own(tmp_path):
+    config = "task: my_envs:Grid_World\nmethod: name\nseed: 0\n"
+    runs, _ = load(run_folder(tmp_path / "run", [(1, 2)], config=config))
+    assert (runs[0].suite, runs[0].method) == ("my_envs:Grid_World", "name")
+    assert task_title(runs[0].task) == "my_envs:Grid_World"
+
+
+def test_an_evaluation_by_itself_is_read_without_episodes_that_were_cut(tmp_path):
+    folder = run_folder(tmp_path / "run" / "eval" / "1")
+    episodes = [{"score": 5}, {"score": 7}, {"score": 100, "partial": True}]
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(x) + "\n" for x in episodes))
+    (folder / "summary.json").write_text(json.dumps({"step": 10}))
+    runs, notes = load(folder)
+    assert [run.series for run in runs] == ["eval"]
+    assert (runs[0].xs.tolist(), runs[0].ys.tolist()) == ([20, 20], [5, 7])
+    assert not notes
+    (folder / "summary.json").unlink()
+    with pytest.raises(ScoresError):
+        load(folder)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_name_for_a_part_of_a_folder_counts_in_any_order(tmp_path, order):
+    for name in ("a", "b"):
+        run_folder(tmp_path / name, [(1, 2)])
+    runs, _ = load(*[tmp_path, f"theirs={tmp_path / 'b'}"][::order])
+    assert sorted(run.method for run in runs) == ["ours", "theirs"]
+
+
+def test_runs_without_a_method_are_own_in_the_legend():
+    assert [shown_label(x) for x in ("name", "name (eval)", "rename")] == [
+        "own",
+        "own (eval)",
+        "rename",
+    ]
