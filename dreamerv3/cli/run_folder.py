@@ -158,16 +158,17 @@ def refusal(folder: pathlib.Path, changed: Changes, there: Shapes, here: Shapes)
     modules = {path.split("/")[0] for path in paths} - {"opt"}
     other = {path.split("/")[0] for path in paths if there.get(path) != here.get(path)}
     fitting = sorted(modules - other)
-    pattern = f"'^({'|'.join(fitting)})/'" if different and fitting else "PATTERN"
-    load = f"--run.from_checkpoint {folder}"
-    if different:
-        load += f" --run.from_checkpoint_regex {pattern}"
-    lines += [
-        "Nothing in the folder was changed. Either start in a new folder, with --logdir NEW, or",
-        f"begin there with what fits of this agent, with --logdir NEW {load}",
-    ]
-    if pattern == "PATTERN" and different:
-        lines[-1] += ", a regular expression for paths of parameters."
+    lines.append("Nothing in the folder was changed. Start in a new folder, with --logdir NEW.")
+    load = f"--logdir NEW --run.from_checkpoint {folder}"
+    if not different:
+        lines.append(f"This agent can go on there, with {load}")
+    elif any(path.split("/")[0] in fitting and path.endswith("/kernel") for path in paths):
+        # Normalizers and counters alone are nothing to begin with.
+        pattern = f"'^({'|'.join(fitting)})/'"
+        lines.append(
+            "What fits of this agent can be taken there, with "
+            f"{load} --run.from_checkpoint_regex {pattern}"
+        )
     return "\n".join(lines)
 
 

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dreamerv3.agent import Dreamer
-from dreamerv3.cli import command_line, factories
+from dreamerv3.cli import command_line, factories, run_folder
 from dreamerv3.main import main
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config
@@ -153,3 +154,15 @@ def test_start_from_a_checkpoint_that_does_not_fit(folder, tmp_path_factory, mon
     # What fits goes on to build the agent.
     with pytest.raises(AssertionError):
         main([*LARGER, *flags, str(folder), "--run.from_checkpoint_regex", "^enc/"])
+
+
+@pytest.mark.parametrize(
+    ("fitting", "words"),
+    [("enc/mlp0/kernel", "--run.from_checkpoint_regex '^(enc)/'"), ("retnorm/low", "")],
+)
+def test_a_pattern_is_suggested_only_where_a_network_fits(fitting, words):
+    there, here = {fitting: (3,), "dyn/h/kernel": (3,)}, {fitting: (3,), "dyn/h/kernel": (4,)}
+    text = run_folder.refusal(Path("run"), {"agent.units": (3, 4)}, there, here)
+    assert "--logdir NEW" in text
+    assert ("regex" in text) == bool(words)
+    assert words in text
