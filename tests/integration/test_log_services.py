@@ -193,9 +193,12 @@ def test_mlflow_run_that_is_gone_is_replaced(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     (tmp_path / "mlflow_run.txt").write_text("0123456789abcdef0123456789abcdef")
     output = MLflowWriter(tmp_path, "project", "name")
-    output(records(8))
+    names = ("log/a@b", "log/x[0]", "a/../b", "/c", "größe", "x" * 300)
+    output([*records(8), *(Record(8, name, np.asarray(1.0)) for name in names)])
     output.close()
     identifier = (tmp_path / "mlflow_run.txt").read_text().strip()
     with sqlite3.connect(tmp_path / "mlflow.db") as database:
         assert database.execute("select run_uuid from runs").fetchall() == [(identifier,)]
+        found = database.execute("select key from metrics where value = 1").fetchall()
+        assert len({key for (key,) in found}) == len(names)
     database.close()

@@ -91,6 +91,11 @@ def test_scope_scalars(tmp_path):
     assert rows[2] == (7, -1.0)
 
 
+def test_scope_takes_names_that_files_cannot_have(tmp_path):
+    ScopeWriter(tmp_path)([record(1, "x" * 300, 1.0), record(1, "x" * 301, 2.0)])
+    assert len(list((tmp_path / "scope").glob("x*.float"))) == 2
+
+
 def test_scope_files_and_index(tmp_path):
     output = ScopeWriter(tmp_path)
     output([record(12, "a/text", "hello"), record(13, "a/text", "world")])

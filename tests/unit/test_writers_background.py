@@ -1,16 +1,19 @@
 """Outputs in a thread, identifiers of runs elsewhere, packages that outputs need."""
 
 import logging
+import posixpath
+import re
 import threading
+import zlib
 
 import numpy as np
 import pytest
 
 from embodied.core.logger import Logger
 from embodied.core.schedule import Counter
-from embodied.core.writers import services
+from embodied.core.writers import mlflow, services
 from embodied.core.writers.background import BackgroundWriter
-from embodied.core.writers.services import remember, run_id
+from embodied.core.writers.services import allowed_name, remember, run_id
 from embodied.core.writers.writer import Record, Writer
 
 RECORDS = [Record(1, "a", np.asarray(2.0))]
@@ -94,3 +97,32 @@ def test_missing_package_names_the_extra(monkeypatch):
         assert f"'{name}' needs the package" in problem
         assert f"pip install -e '.[{name}]'" in problem
     assert services.missing_package("scope") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "clean"),
+    [
+        ("train/loss/a b:c-d.e", True),
+        ("epstats/log/a@b", False),
+        ("a[0]", False),
+        ("größe", False),
+        ("/a", False),
+        ("a//b", False),
+        ("a/../b", False),
+        ("..", False),
+        ("a/", False),
+        ("x" * 300, False),
+    ],
+)
+def test_names_are_those_that_an_output_takes(key, clean):
+    name = allowed_name(key, mlflow._FORBIDDEN, 250)
+    assert (name == key) is clean
+    assert re.fullmatch(r"[A-Za-z0-9_\-. :/]{1,250}", name)
+    assert posixpath.normpath(name) == name and not name.startswith("/")
+
+
+def test_names_of_different_keys_differ_and_do_not_change():
+    keys = ["a[0]", "a(0)", "a@0@", "a_0_", "x" * 300, "x" * 301]
+    names = [allowed_name(key, mlflow._FORBIDDEN, 250) for key in keys]
+    assert len(set(names)) == len(keys)
+    assert names[0] == "a_0__" + f"{zlib.crc32(b'a[0]'):08x}"

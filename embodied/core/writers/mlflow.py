@@ -11,20 +11,24 @@ from typing import Any
 import numpy as np
 
 from embodied.core.writers.pictures import PictureFilter, encode_png, write_video
-from embodied.core.writers.services import finite, remember, run_id
+from embodied.core.writers.services import allowed_name, finite, remember, run_id
 from embodied.core.writers.writer import Record, Writer
 
 _METRICS_PER_REQUEST = 1000
 _PARAMS_PER_REQUEST = 100
 _PARAM_LENGTH = 500
 _BINS = 30
+#: What MLflow refuses in names: other characters, and what a path would resolve.
+_FORBIDDEN = r"[^A-Za-z0-9_\-. :/]|^/|/$|(?<=/)/|(?<![^/])\.{1,2}(?![^/])"
+_LONGEST_NAME = 250
 
 
 class MLflowWriter(Writer):
     """One run at an MLflow server, continued when the run resumes.
 
     Scalars are metrics and options are parameters. Texts, pictures, videos and histograms are
-    artifacts `<key>/<step>.<extension>`. The server is that of `MLFLOW_TRACKING_URI`, else the
+    artifacts `<key>/<step>.<extension>`. Names that MLflow refuses are changed, see
+    `services.allowed_name`. The server is that of `MLFLOW_TRACKING_URI`, else the
     database `mlflow.db` in the folder of the run. Needs the package `mlflow` (extra `mlflow`).
     """
 
@@ -64,7 +68,7 @@ class MLflowWriter(Writer):
             for record in self._writable(records):
                 if record.kind != "scalar":
                     path = self._write_file(record, Path(folder) / f"{record.step:020d}")
-                    self._client.log_artifact(self._run, str(path), record.key)
+                    self._client.log_artifact(self._run, str(path), _name(record.key))
 
     def close(self) -> None:
         """Mark the run as finished."""
@@ -104,9 +108,9 @@ class MLflowWriter(Writer):
 
         known = self._client.get_run(run).data.params
         params = [
-            Param(key, str(value)[:_PARAM_LENGTH])
+            Param(_name(key), str(value)[:_PARAM_LENGTH])
             for key, value in self._config.items()
-            if key not in known
+            if _name(key) not in known
         ]
         for i in range(0, len(params), _PARAMS_PER_REQUEST):
             self._client.log_batch(run, params=params[i : i + _PARAMS_PER_REQUEST])
@@ -115,7 +119,7 @@ class MLflowWriter(Writer):
         from mlflow.entities import Metric
 
         now = round(time.time() * 1000)
-        metrics = [Metric(r.key, float(r.value), now, r.step) for r in records]
+        metrics = [Metric(_name(r.key), float(r.value), now, r.step) for r in records]
         for i in range(0, len(metrics), _METRICS_PER_REQUEST):
             self._client.log_batch(self._run, metrics=metrics[i : i + _METRICS_PER_REQUEST])
 
@@ -135,3 +139,7 @@ class MLflowWriter(Writer):
         else:
             path = write_video(path, value, self._fps)
         return path
+
+
+def _name(key: str) -> str:
+    return allowed_name(key, _FORBIDDEN, _LONGEST_NAME)

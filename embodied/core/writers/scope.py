@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embodied.core.writers.pictures import PictureFilter, encode_mp4, encode_png
+from embodied.core.writers.services import allowed_name
 from embodied.core.writers.writer import Record, Writer
 
 _SCALAR = struct.Struct(">qd")
 _INDEX = struct.Struct("<q8s")
+#: Bytes of a column's name; file systems take 255 with the extension.
+_LONGEST_NAME = 240
 
 
 class ScopeWriter(Writer):
@@ -64,7 +67,7 @@ class ScopeWriter(Writer):
 
 
 def _column(key: str) -> str:
-    return key.replace("/", "-")
+    return allowed_name(key.replace("/", "-"), "\0", _LONGEST_NAME)
 
 
 def _append(path: Path, content: bytes, size: int) -> None:

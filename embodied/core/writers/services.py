@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +59,24 @@ def remember(logdir: str | os.PathLike[str], service: str, identifier: str) -> s
 
 def _path(logdir: str | os.PathLike[str], service: str) -> Path:
     return Path(logdir) / f"{service}_run.txt"
+
+
+def allowed_name(key: str, forbidden: str, longest: int) -> str:
+    """Return a key as a name that an output takes; keys that differ give names that differ.
+
+    What is not allowed becomes an underscore, and a number that follows from the key tells such
+    names apart, the same in every run.
+
+    Args:
+      key: Name of a metric.
+      forbidden: Regular expression of what a name may not hold.
+      longest: Bytes that a name may have.
+    """
+    name = re.sub(forbidden, "_", key)
+    if name == key and len(key.encode()) <= longest:
+        return key
+    mark = f"_{zlib.crc32(key.encode()):08x}"
+    return name.encode()[: longest - len(mark)].decode(errors="ignore") + mark
 
 
 def finite(values: np.ndarray) -> np.ndarray:
