@@ -1,5 +1,6 @@
 """Run folders, as the trainer writes them: whose they are, their scores, and damaged logs."""
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from ruamel.yaml.error import YAMLError
 
 from scores.curves.notes import Notes
 from scores.curves.runs import Run, Skipped, clean_scores, suite_of
+from scores.curves.text import decode, json_values
 
 MARKERS = ("scores.jsonl", "eval_scores.jsonl", "metrics.jsonl", "config.yaml", "episodes.jsonl")
-TRAIN_KEYS = ("episode/score", "score")
-EVAL_KEYS = ("eval/episode/score", "eval_episode/score", "eval/score")
+TRAIN_KEYS = ("episode/score", "score", "train_return")
+EVAL_KEYS = ("eval/episode/score", "eval_episode/score", "eval/score", "eval_return")
 
 Record = dict[str, object]
 Series = tuple[list[object], list[object]]  # Steps and scores as logged.
@@ -119,7 +121,11 @@ def read_jsonl(path: Path, notes: Notes) -> list[Record]:
     """
     if not path.is_file():
         return []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = decode(path.read_bytes())
+    if text.lstrip().startswith("{\n"):  # Objects over several lines.
+        with contextlib.suppress(ValueError):
+            return [value for value in json_values(text) if isinstance(value, dict)]
+    lines = text.splitlines()
     records: list[Record] = []
     damaged = 0
     for number, line in enumerate(lines, start=1):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scores.curves.notes import Notes, ScoresError
 from scores.curves.runs import EVAL_SUFFIX, Run, Skipped, clean_scores, suite_of
+from scores.curves.text import decode
 
 KEYS = ("task", "method", "seed", "xs", "ys")
 
@@ -25,7 +26,7 @@ def read_score_file(path: Path, notes: Notes) -> list[Run]:
     """
     try:
         data = path.read_bytes()
-        records = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        records = json.loads(decode(gzip.decompress(data) if path.suffix == ".gz" else data))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         notes.add(f"{path}: is not a readable score file ({error})")
         return []

@@ -111,8 +111,10 @@ def _runs_below(path: Path, seen: set[Path], notes: Notes) -> Iterator[Run]:
         if is_run_folder(files):
             folders[:] = [name for name in folders if name not in RUN_INTERNALS]
             yield from _read_once(folder, seen, notes)
+        # Other programs keep other things in plain JSON beside the logs of a run.
+        suffixes = (".json.gz",) if is_run_folder(files) else (".json.gz", ".json")
         for name in sorted(files, key=natural_key):
-            if name.endswith(".json.gz"):
+            if name.endswith(suffixes):
                 yield from _read_once(folder / name, seen, notes)
 
 

@@ -366,3 +366,25 @@ def test_runs_without_a_method_are_own_in_the_legend():
         "own (eval)",
         "rename",
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_older_logs_are_read(tmp_path, encoding, indent):
+    folder = run_folder(tmp_path / "run")
+    (folder / "scores.jsonl").unlink()
+    records = [{"step": s, "train_return": str(2 * s), "eval_return": 7} for s in (1, 2)]
+    text = "".join(json.dumps(record, indent=indent) + "\n" for record in records)
+    (folder / "metrics.jsonl").write_text(text, encoding=encoding)
+    runs, _ = load(folder)
+    assert {run.series: run.ys.tolist() for run in runs} == {"train": [2, 4], "eval": [7, 7]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_folders_of_score_files_without_compression_are_read(tmp_path, encoding):
+    record = {"task": "dmc_a", "method": "m", "seed": 0, "xs": [1, 2], "ys": ["3", 4]}
+    (tmp_path / "dmc-m.json").write_text(json.dumps([record], indent=1), encoding=encoding)
+    (tmp_path / "other.json").write_text("{}")
+    runs, notes = load(tmp_path)
+    assert [run.ys.tolist() for run in runs] == [[3, 4]]
+    assert any("other.json: is not a list of runs" in note for note in notes)
