@@ -40,6 +40,8 @@ SHARED = (
     "logdir", "seed", "replica", "replicas", "batch_size", "batch_length", "report_length",
     "replay_context", "consec_train", "consec_report",
 )  # fmt: skip
+#: Option of an environment: in every how many-th episode pictures are logged.
+FILMED = "log_image_every"
 #: Seconds of making an environment from which no further one is made for a trial.
 SLOW_CONSTRUCTION = 8.0
 
@@ -55,7 +57,10 @@ def make_env(config: Config, index: int, **overrides: Any) -> Env:
     Raises:
       EnvError: If the task cannot be made.
     """
-    options = dict(config.env.get(registry.suite_of(config.task), {})) | overrides
+    options = dict(config.env.get(registry.suite_of(config.task), {}))
+    if index and FILMED in options:
+        options[FILMED] = 0  # Drawing takes time, and the pictures of one are enough.
+    options |= overrides
     if config.jax.coordinator_address:
         index += config.replica * (config.run.envs + 1 + config.run.eval_envs)
 
@@ -159,8 +164,13 @@ def wrap_env(env: Env) -> Env:
 
 
 def make_eval_env(config: Config, index: int) -> Env:
-    """Make an environment for evaluation, whose seed no training environment has."""
-    return make_env(config, config.run.envs + 1 + index)
+    """Make an environment for evaluation, whose seed no training environment has.
+
+    With `eval.video`, the first one draws pictures for the video if it can and shows none anyway.
+    """
+    options = config.env.get(registry.suite_of(config.task), {})
+    film = {FILMED: 1} if config.eval.video and index == 0 and FILMED in options else {}
+    return make_env(config, config.run.envs + 1 + index, **film)
 
 
 def make_spaces(

@@ -42,7 +42,6 @@ class DMC(Env):
         camera: int = -1,
         seed: int = 0,
         log_image_every: int = 0,
-        index: int = 0,
     ) -> None:
         """Load the task.
 
@@ -56,7 +55,6 @@ class DMC(Env):
           seed: Seed of the task's random state.
           log_image_every: In every how many-th episode pictures are logged as `log/image` where
             they are not observed, 0 for never. Ignored where nothing can render.
-          index: Number of this instance; only instance 0 logs pictures.
 
         Raises:
           UnknownTask: There is no such task.
@@ -71,7 +69,7 @@ class DMC(Env):
         domain, name = dmc_tasks.parse(task)
         self._size = (int(size[0]), int(size[1]))
         self._camera = CAMERAS.get(domain, 0) if camera == -1 else camera
-        self._log_every = 0 if image or index else log_image_every
+        self._log_every = 0 if image else log_image_every
         self._image, self._proprio = image, proprio
         self._episodes = 0
         self._load_backend(domain)

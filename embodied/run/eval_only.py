@@ -74,6 +74,7 @@ class _Record:
         self._folder = Path(options.logdir)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._episodes: list[Episode] = []
+        self._videos = 0
         (self._folder / EPISODES).write_text("")
         (self._folder / SUMMARY).unlink(missing_ok=True)
 
@@ -96,6 +97,7 @@ class _Record:
             flush=True,
         )
         for key, frames in episode.videos.items() if self._options.eval.video else ():
+            self._videos += 1
             name = f"episode{number:05d}-{key.replace('/', '-')}"
             write_video(self._folder / VIDEOS / name, frames, self._options.fps)
 
@@ -120,3 +122,5 @@ class _Record:
         (self._folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
         print(json.dumps(summary), flush=True)
         print(f"Episodes and summary are in {self._folder}.", flush=True)
+        if self._options.eval.video and not self._videos:
+            print("No video was written, as the environment shows no pictures.", flush=True)

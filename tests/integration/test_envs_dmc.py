@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import embodied
+from dreamerv3.cli import command_line, factories
 from embodied.envs import dmc_tasks, gl, registry
 from embodied.envs.check import check
 from embodied.envs.errors import EnvError
@@ -252,11 +253,9 @@ def test_cameras():
 
 
 @needs_gl
-def test_pictures_are_logged_in_every_third_episode_of_the_first_instance():
+def test_pictures_are_logged_in_every_third_episode():
     options = {"image": False, "log_image_every": 3, "size": (16, 16)}
-    env = registry.make("dmc_walker_walk", options, index=0)
-    other = registry.make("dmc_walker_walk", options, index=1)
-    assert "log/image" not in other.obs_space
+    env = registry.make("dmc_walker_walk", options)
     starts = range(0, 30, 3)
     logged = ["log/image" in x for x in play(env, 30, reset=starts)]
     assert logged == [step // 3 % 3 == 0 for step in range(30)]
@@ -265,6 +264,27 @@ def test_pictures_are_logged_in_every_third_episode_of_the_first_instance():
     assert check(env, steps=20).violations == {}
     observed = registry.make("dmc_walker_walk", {"log_image_every": 1})
     assert "log/image" not in observed.obs_space
+
+
+@needs_gl
+@pytest.mark.parametrize(
+    ("flags", "drawing"),
+    [
+        ((), []),
+        (("--env.dmc.log_image_every", "1"), ["training 0"]),
+        (("--eval.video", "True"), ["evaluation 0"]),
+    ],
+)
+def test_one_environment_draws_for_videos(flags, drawing):
+    config = command_line.parse(["--configs", "dmc_proprio", *flags]).config
+    makers = {"training": factories.make_env, "evaluation": factories.make_eval_env}
+    found = []
+    for name, make in makers.items():
+        for index in range(2):
+            env = make(config, index)
+            found += [f"{name} {index}"] if "log/image" in env.obs_space else []
+            env.close()
+    assert found == drawing
 
 
 @needs_gl
