@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable, Mapping
 
+from dreamerv3.cli import agents
 from embodied.core.config import Config
 from embodied.core.writers.background import BackgroundWriter
 from embodied.core.writers.jsonl import JSONLWriter
@@ -25,7 +26,9 @@ def make_outputs(config: Config) -> list[Writer]:
     Raises:
       ValueError: If there is no output of a name.
     """
-    outputs: list[Writer] = [TerminalWriter(config.logger.filter)]
+    # The option is about the metrics of Dreamer; those of another agent are shown, too.
+    own = "" if config.agent_class == agents.DEFAULT else "|^train/"
+    outputs: list[Writer] = [TerminalWriter(config.logger.filter + own)]
     if LiveProgress.supported():
         outputs.append(LiveProgress())
     for name in config.logger.outputs:
