@@ -15,7 +15,7 @@ from embodied.core.program import program_text
 _RECENT = 10
 _PLOT = "{plot} {folder} --out {folder}/curves.png"
 _TABLE = "{table} {folder}"
-_EVALUATE = "{train} --script eval_only --run.from_checkpoint {folder}"
+_EVALUATE = "{program} --script eval_only --run.from_checkpoint {folder}"
 _VIEWERS: Mapping[str, str] = {
     "scope": "scope --basedir {parent}",
     "tensorboard": "tensorboard --logdir {folder}",
@@ -69,8 +69,12 @@ def next_steps(config: Config) -> str:
             commands.append(("View", _VIEWERS[output]))
     if latest.exists() and not config.random_agent:
         commands.append(("Evaluate", _EVALUATE))
-    names = {name: program_text(name) for name in ("plot", "table", "train")}
-    names |= {"folder": shlex.quote(str(folder)), "parent": shlex.quote(str(folder.parent))}
+    names = {"plot": program_text("plot"), "table": program_text("table")}
+    names |= {
+        "program": program_text(),
+        "folder": shlex.quote(str(folder)),
+        "parent": shlex.quote(str(folder.parent)),
+    }
     lines += [f"{title + ':':<9} {command.format(**names)}" for title, command in commands]
     return "\n".join(lines)
 

@@ -55,14 +55,14 @@ def run_program(main: Callable[[], int | None]) -> None:
         raise SystemExit(code)
 
 
-def program_text(command: str, alone: str = "") -> str:
+def program_text(command: str = "", alone: str = "") -> str:
     """Return what a user types to run a command the way this process was started.
 
     That is `python dreamerv3/main.py plot` from a checkout, and otherwise the installed
     `dreamerv3 plot`.
 
     Args:
-      command: Name of the command.
+      command: Name of the command; empty for training.
       alone: How the command is started by itself, such as `python -m package.module`; returned
         where this process was started so.
     """
@@ -70,7 +70,7 @@ def program_text(command: str, alone: str = "") -> str:
     if alone and started == f"{alone.rpartition('.')[2]}.py":
         return alone
     program = f"python {shlex.quote(sys.argv[0])}" if started == "main.py" else "dreamerv3"
-    return f"{program} {command}"
+    return f"{program} {command}".rstrip()
 
 
 def _print_anything() -> None:

@@ -47,6 +47,6 @@ def test_what_is_there_is_listed_with_commands(config, tmp_path, monkeypatch):
         f"Table:    dreamerv3 table {quoted}",
         f"View:     scope --basedir '{folder.parent}'",
         f"View:     tensorboard --logdir {quoted}",
-        f"Evaluate: dreamerv3 train --script eval_only --run.from_checkpoint {quoted}",
+        f"Evaluate: dreamerv3 --script eval_only --run.from_checkpoint {quoted}",
     ]
     assert "Evaluate" not in next_steps(config.update(random_agent=True))
