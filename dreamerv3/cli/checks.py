@@ -19,6 +19,11 @@ from embodied.core.writers.pictures import missing_video_package
 from embodied.core.writers.services import missing_package
 
 _NORMS = ("rms", "layer", "none")
+_ACTIVATIONS = (
+    "none", "silu", "swish", "gelu", "relu", "relu2", "leaky_relu", "elu", "selu", "tanh",
+    "sigmoid", "softplus", "mish", "swiglu",
+)  # fmt: skip
+_NUMBERS = ("mse", "symlog_mse", "huber", "symexp_twohot", "bounded_normal", "normal_logstd")
 _NORMALIZERS = ("perc", "meanstd", "none")
 _RESIZE = ("pillow", "opencv")
 _ATARI_ACTIONS = ("all", "needed")
@@ -69,6 +74,18 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "agent.conhead.norm": _NORMS,
     "agent.policy.norm": _NORMS,
     "agent.value.norm": _NORMS,
+    "agent.dyn.rssm.act": _ACTIVATIONS,
+    "agent.enc.simple.act": _ACTIVATIONS,
+    "agent.dec.simple.act": _ACTIVATIONS,
+    "agent.rewhead.act": _ACTIVATIONS,
+    "agent.conhead.act": _ACTIVATIONS,
+    "agent.policy.act": _ACTIVATIONS,
+    "agent.value.act": _ACTIVATIONS,
+    "agent.rewhead.output": _NUMBERS,
+    "agent.conhead.output": ("binary",),
+    "agent.value.output": _NUMBERS,
+    "agent.policy_dist_disc": ("categorical", "onehot"),
+    "agent.policy_dist_cont": ("bounded_normal", "normal_logstd"),
     "agent.retnorm.impl": _NORMALIZERS,
     "agent.valnorm.impl": _NORMALIZERS,
     "agent.advnorm.impl": _NORMALIZERS,

@@ -14,6 +14,8 @@ from dreamerv3.cli import checks, command_line
 from dreamerv3.cli.presets import Presets, find
 from embodied.core.config import ConfigError
 from embodied.envs.catalog import SUITES
+from embodied.jax import heads
+from embodied.jax.layers.functions import ACTIVATIONS
 
 # The program has to start on a machine without GPU; see the comments of these options.
 DELIBERATE = {"jax.platform": "auto", "jax.compute_dtype": "auto"}
@@ -140,6 +142,13 @@ def test_choices(presets):
         checks.check_choices(presets.defaults.update({"agent.imag_start": "modle"}))
     with pytest.raises(ConfigError, match=r"'logger\.outputs' cannot be 'csv'"):
         checks.check_choices(presets.defaults.update({"logger.outputs": ["jsonl", "csv"]}))
+
+
+def test_choices_are_those_of_the_layers():
+    assert tuple(ACTIVATIONS) == checks.CHOICES["agent.policy.act"]
+    assert checks.CHOICES["agent.value.output"] == heads.CONTINUOUS
+    for key in ("agent.policy_dist_disc", "agent.conhead.output"):
+        assert set(checks.CHOICES[key]) <= set(heads.DISCRETE)
 
 
 def test_sizes(presets):
