@@ -259,13 +259,13 @@ class Checkpoint:
                 default=0,
             )
             path = self.directory / f"{order:06d}-step{step:010d}"
-            write_snapshot(path, states, order, step, self._config)
+            written = write_snapshot(path, states, order, step, self._config)
             temporary = self.directory / f"{TEMPORARY}{_LATEST}"
             write_durably(temporary, path.name.encode())
             os.replace(temporary, self.directory / _LATEST)
             sync_folder(self.directory)
             self._problem = None
-            self._remove_old([*older, open_snapshot(path)])
+            self._remove_old([*older, written])
         except Exception as error:
             self._report(step, error)
 

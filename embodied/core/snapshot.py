@@ -63,7 +63,7 @@ def write_snapshot(
     order: int,
     step: int,
     config: Mapping[str, Any] | None,
-) -> None:
+) -> Snapshot:
     """Write a snapshot folder beside its place, flush it to disk and rename it.
 
     Args:
@@ -72,6 +72,9 @@ def write_snapshot(
       order: See `Snapshot`.
       step: See `Snapshot`.
       config: Options of the run, stored for the reader.
+
+    Returns:
+      The snapshot, without reading it again.
 
     Raises:
       OSError: If it cannot be written. Nothing is left behind.
@@ -101,6 +104,7 @@ def write_snapshot(
         sync_folder(temporary)
         os.rename(temporary, path)
         sync_folder(path.parent)
+        return Snapshot(path, order, step, manifest)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

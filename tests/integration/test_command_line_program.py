@@ -29,73 +29,119 @@ def run(*args, blocked=(), cwd=None, path=(), timeout=120):
     )
 
 
-@pytest.fixture
-def no_jax(tmp_path):
+@pytest.fixture(scope="module")
+def no_jax(tmp_path_factory):
     """A folder for the module path in which heavy packages fail to import."""
-    folder = tmp_path / "blocked"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("blocked")
     for name in ("jax", "jaxlib", "dm_control", "mujoco", "optax"):
         (folder / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')\n")
     return [folder]
 
 
-@pytest.mark.parametrize(
-    ("line", "offender", "suggestion"),
-    [
-        ("--configs dmc_propri", "'dmc_propri'", "'dmc_proprio'"),
-        ("--run.step 5", "'run.step'", "'run.steps'"),
-        ("--configs dmc_proprio --task dmc_walker_wlak", "wlak", "dmc_walker_walk"),
-        ("--batch_size many", "'batch_size'", "an integer"),
-        ("--seed", "--seed", "--seed VALUE"),
-        (r"--.*\.unitz 5", r".*\.unitz", "units"),
-        ("--configs dmc_proprio dmc_vision", "'dmc_proprio'", "'dmc_vision'"),
-        ("--run.num_envs 5", "'run.num_envs'", "'run.envs'"),
-    ],
-)
-def test_mistakes_exit_with_2_before_heavy_imports(no_jax, tmp_path, line, offender, suggestion):
-    result = run(MAIN, *line.split(), "--logdir", tmp_path / "run", blocked=no_jax)
+MISTAKES = [
+    ("--configs dmc_propri", "'dmc_propri'", "'dmc_proprio'"),
+    ("--run.step 5", "'run.step'", "'run.steps'"),
+    ("--configs dmc_proprio --task dmc_walker_wlak", "wlak", "dmc_walker_walk"),
+    ("--batch_size many", "'batch_size'", "an integer"),
+    ("--seed", "--seed", "--seed VALUE"),
+    (r"--.*\.unitz 5", r".*\.unitz", "units"),
+    ("--configs dmc_proprio dmc_vision", "'dmc_proprio'", "'dmc_vision'"),
+    ("--run.num_envs 5", "'run.num_envs'", "'run.envs'"),
+    ("doktor", "Got 'doktor'", "'doctor'"),
+]
+INFORMATION = [
+    ("--help", "--agent.imag_length 15"),
+    ("--list_configs", "9,738,019 parameters"),
+    ("--list_tasks", "dmc_walker_walk"),
+    ("--print_config --configs dmc_proprio size12m", "(preset size12m)"),
+    ("--help", "check-env  "),
+    ("train --list_configs", "9,738,019 parameters"),
+    ("check-env toy_cue", "cue "),
+    ("replay --help", "inspect"),
+    ("doctor --help", "--agent.imag_length 15"),
+    ("plot --help", "--out"),
+    ("table --help", "--at"),
+    ("view --help", "--export"),
+]
+#: Runs command lines one after another, since a process for each would take minutes in total.
+PROGRAM = """
+import contextlib, io, json, sys
+from dreamerv3.main import main
+answers = {}
+for line in json.load(sys.stdin):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        try:
+            code = main(line.split()) or 0
+        except SystemExit as end:
+            code = end.code or 0
+    answers[line] = code, out.getvalue(), errors.getvalue()
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(no_jax, tmp_path_factory):
+    """Exit code, output and errors of each command line, where JAX cannot be imported."""
+    folder = tmp_path_factory.mktemp("work")
+    lines = [line for line, *_ in MISTAKES + INFORMATION]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*no_jax, ROOT]))},
+        cwd=folder,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(folder.iterdir())
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("line", "offender", "suggestion"), MISTAKES)
+def test_mistakes_exit_with_2_before_heavy_imports(answers, line, offender, suggestion):
+    code, output, errors = answers[line]
+    assert code == 2
+    assert output == ""
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    assert offender in errors
+    assert suggestion in errors
+
+
+def test_a_mistake_of_the_program_itself(no_jax, tmp_path):
+    result = run(MAIN, "--run.step", "5", "--logdir", tmp_path / "run", blocked=no_jax)
     assert result.returncode == 2
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert offender in result.stderr
-    assert suggestion in result.stderr
-    assert not (tmp_path / "run").exists()
+    assert re.fullmatch("error: .*'run.step'.*\n", result.stderr)
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("--help", "--agent.imag_length 15"),
-        ("--list_configs", "9,738,019 parameters"),
-        ("--list_tasks", "dmc_walker_walk"),
-        ("--print_config --configs dmc_proprio size12m", "(preset size12m)"),
-    ],
-)
-def test_information_needs_nothing_heavy(no_jax, tmp_path, line, expected):
-    result = run(MAIN, *line.split(), blocked=no_jax, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert expected in result.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["blocked"]
+@pytest.mark.parametrize(("line", "expected"), INFORMATION)
+def test_information_needs_nothing_heavy(answers, line, expected):
+    code, output, errors = answers[line]
+    assert code == 0, errors
+    assert expected in output
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "dreamerv3/main.py --help",
-        "dreamerv3/main.py --list_configs",
-        "dreamerv3/main.py --list_tasks",
-        "dreamerv3/main.py --print_config",
+        pytest.param("dreamerv3/main.py --list_configs", marks=pytest.mark.slow),
+        pytest.param("dreamerv3/main.py --list_tasks", marks=pytest.mark.slow),
+        pytest.param("dreamerv3/main.py --print_config", marks=pytest.mark.slow),
         "dreamerv3/main.py plot --help",
-        "dreamerv3/main.py table --help",
-        "dreamerv3/main.py view --help",
+        pytest.param("dreamerv3/main.py table --help", marks=pytest.mark.slow),
+        pytest.param("dreamerv3/main.py view --help", marks=pytest.mark.slow),
         "dreamerv3/main.py check-env toy_cue",
-        "dreamerv3/main.py doctor",
-        "dreamerv3/main.py replay --help",
+        pytest.param("dreamerv3/main.py doctor", marks=pytest.mark.slow),
+        pytest.param("dreamerv3/main.py replay --help", marks=pytest.mark.slow),
         "scores/plot.py --help",
-        "-m embodied.envs.check toy_cue",
+        pytest.param("-m embodied.envs.check toy_cue", marks=pytest.mark.slow),
         "-m embodied.replay --help",
-        "-m dreamerv3.doctor --help",
+        pytest.param("-m dreamerv3.doctor --help", marks=pytest.mark.slow),
     ],
 )
 def test_a_reader_that_leaves_causes_no_traceback(line):
@@ -107,31 +153,6 @@ def test_a_reader_that_leaves_causes_no_traceback(line):
     errors = process.communicate(timeout=120)[1]
     assert not errors
     assert process.returncode in (0, 128 + signal.SIGPIPE)
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("--help", "check-env  "),
-        ("train --list_configs", "9,738,019 parameters"),
-        ("check-env toy_cue", "cue "),
-        ("replay --help", "inspect"),
-        ("doctor --help", "--agent.imag_length 15"),
-        ("plot --help", "--out"),
-        ("table --help", "--at"),
-        ("view --help", "--export"),
-    ],
-)
-def test_commands_need_nothing_heavy(no_jax, line, expected):
-    result = run(MAIN, *line.split(), blocked=no_jax)
-    assert result.returncode == 0, result.stderr
-    assert expected in result.stdout
-
-
-def test_unknown_command(no_jax):
-    result = run(MAIN, "doktor", blocked=no_jax)
-    assert result.returncode == 2
-    assert re.fullmatch(r"error: Got 'doktor', .*'doctor'.*\n", result.stderr)
 
 
 def test_a_platform_that_is_not_there(tmp_path):
@@ -160,6 +181,7 @@ def test_debug_preset_runs(tmp_path):
     assert "batch_size: 8" in (logdir / "config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_debug_preset_ends_with_scores(tmp_path):
     pytest.importorskip("dm_control")
     result = run(
@@ -170,6 +192,7 @@ def test_debug_preset_ends_with_scores(tmp_path):
     assert len((tmp_path / "run" / "scores.jsonl").read_text().splitlines()) >= 4
 
 
+@pytest.mark.slow
 def test_wheel_has_the_options_and_the_scores_scripts(no_jax, tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")],

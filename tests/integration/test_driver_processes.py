@@ -107,9 +107,9 @@ def test_there_is_one_process_per_environment():
     ],
 )
 def test_a_failing_step_ends_everything_with_a_full_message(how, reasons):
-    driver = Driver(one_failing(8, 3, 50, how), timeout=1 if how in ("sleep", "spin") else 0)
+    driver = Driver(one_failing(4, 3, 50, how), timeout=1 if how in ("sleep", "spin") else 0)
     with pytest.raises(WorkerError) as info:
-        run(driver, 8 * 100)
+        run(driver, 4 * 100)
     message = str(info.value)
     assert "Env worker 3 failed at step 50" in message
     for reason in reasons:
@@ -117,7 +117,7 @@ def test_a_failing_step_ends_everything_with_a_full_message(how, reasons):
     assert (info.value.worker, info.value.step) == (3, 50)
     assert children() == []
     with pytest.raises(RuntimeError, match="after closing"):
-        run(driver, 8)
+        run(driver, 4)
 
 
 def test_a_failure_is_noticed_while_another_worker_takes_long():

@@ -376,6 +376,19 @@ def test_removed_folder_comes_back_with_the_next_save(tmp_path):
     assert steps(tmp_path / "run" / "ckpt") == [2]
 
 
+def test_folder_that_is_removed_while_it_is_written_comes_back(tmp_path, monkeypatch):
+    folder = tmp_path / "run" / "ckpt"
+    checkpoint, _ = make(folder, 1)
+    save(checkpoint, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            checkpoint_module, "sync_folder", lambda path: shutil.rmtree(tmp_path / "run")
+        )
+        save(checkpoint, 2)
+    assert save(checkpoint, 3)
+    assert steps(folder) == [3]
+
+
 def test_mistakes_in_the_thread_are_raised(tmp_path, monkeypatch):
     checkpoint, _ = make(tmp_path, 1)
 
@@ -395,7 +408,7 @@ def test_saving_happens_beside_the_run_with_states_of_one_moment(tmp_path, monke
 
     def slow(*args):
         assert release.wait(60)
-        original(*args)
+        return original(*args)
 
     monkeypatch.setattr(checkpoint_module, "write_snapshot", slow)
     state = {"count": 1}
