@@ -24,6 +24,11 @@ _ACTIVATIONS = (
     "sigmoid", "softplus", "mish", "swiglu",
 )  # fmt: skip
 _NUMBERS = ("mse", "symlog_mse", "huber", "symexp_twohot", "bounded_normal", "normal_logstd")
+_INITIALIZERS = (
+    *(f"{dist}{fan}" for dist in ("trunc_normal", "normal", "uniform")
+      for fan in ("", "_in", "_out", "_avg", "_none")),
+    "zeros", "ones",
+)  # fmt: skip
 _NORMALIZERS = ("perc", "meanstd", "none")
 _RESIZE = ("pillow", "opencv")
 _ATARI_ACTIONS = ("all", "needed")
@@ -81,6 +86,13 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "agent.conhead.act": _ACTIVATIONS,
     "agent.policy.act": _ACTIVATIONS,
     "agent.value.act": _ACTIVATIONS,
+    "agent.dyn.rssm.winit": _INITIALIZERS,
+    "agent.enc.simple.winit": _INITIALIZERS,
+    "agent.dec.simple.winit": _INITIALIZERS,
+    "agent.rewhead.winit": _INITIALIZERS,
+    "agent.conhead.winit": _INITIALIZERS,
+    "agent.policy.winit": _INITIALIZERS,
+    "agent.value.winit": _INITIALIZERS,
     "agent.rewhead.output": _NUMBERS,
     "agent.conhead.output": ("binary",),
     "agent.value.output": _NUMBERS,

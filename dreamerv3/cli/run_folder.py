@@ -24,9 +24,11 @@ from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config, ConfigError, Value, format_value
 from embodied.core.snapshot import MANIFEST, Snapshot, package_versions
 from embodied.envs import registry
+from embodied.envs.errors import EnvError
 from embodied.run.folder_lock import FolderLock
 
 CONFIG = "config.yaml"
+STARTS = "starts.jsonl"
 SHOWN_OPTIONS = 30
 SHOWN_PARAMS = 5
 
@@ -52,7 +54,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 def claimed(config: Config) -> Iterator[None]:
     """Hold the logdir as long as the context lasts, and store the options there.
 
-    The options of earlier starts that differ are kept beside them.
+    The options of earlier starts that differ are kept beside them. A start that is refused later,
+    by a ConfigError or EnvError, leaves the folder as it was.
 
     Raises:
       ConfigError: If the folder holds a run that this one cannot continue; nothing is changed then.
@@ -65,9 +68,11 @@ def claimed(config: Config) -> Iterator[None]:
     check_continues(config)
     with contextlib.ExitStack() as cleanup:
         try:
+            cleanup.enter_context(_removed_if_empty(folder))
             folder.mkdir(parents=True, exist_ok=True)
             print(f"Logdir {folder}", flush=True)
             cleanup.enter_context(FolderLock(folder))
+            cleanup.enter_context(_restored_if_refused(folder))
             keep_earlier(folder, config)
             config.save(folder / CONFIG)
             append_start(folder, sys.argv, config.seed, pathlib.Path(__file__).parents[1])
@@ -77,6 +82,34 @@ def claimed(config: Config) -> Iterator[None]:
                 "with --logdir."
             ) from error
         yield
+
+
+@contextlib.contextmanager
+def _removed_if_empty(folder: pathlib.Path) -> Iterator[None]:
+    """Remove a new folder if nothing is in it in the end."""
+    new = not folder.exists()
+    try:
+        yield
+    finally:
+        if new and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def _restored_if_refused(folder: pathlib.Path) -> Iterator[None]:
+    """Undo what a start has stored about itself if it is refused."""
+    notes = (CONFIG, STARTS)
+    before = {path.name for path in folder.iterdir()}
+    content = {name: (folder / name).read_bytes() for name in notes if name in before}
+    try:
+        yield
+    except (ConfigError, EnvError):
+        for path in [*folder.glob("config-*.yaml"), *(folder / name for name in notes)]:
+            if path.name not in before:
+                path.unlink(missing_ok=True)
+        for name, earlier in content.items():
+            (folder / name).write_bytes(earlier)
+        raise
 
 
 def check_continues(config: Config) -> None:
@@ -254,7 +287,7 @@ def append_start(
         "platform": platform.platform(),
         "host": socket.gethostname(),
     }
-    with (folder / "starts.jsonl").open("a") as file:
+    with (folder / STARTS).open("a") as file:
         file.write(json.dumps(line) + "\n")
 
 

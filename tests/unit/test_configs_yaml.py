@@ -16,6 +16,7 @@ from embodied.core.config import ConfigError
 from embodied.envs.catalog import SUITES
 from embodied.jax import heads
 from embodied.jax.layers.functions import ACTIVATIONS
+from embodied.jax.layers.layer import DISTRIBUTIONS, FANS, init
 
 # The program has to start on a machine without GPU; see the comments of these options.
 DELIBERATE = {"jax.platform": "auto", "jax.compute_dtype": "auto"}
@@ -149,6 +150,11 @@ def test_choices_are_those_of_the_layers():
     assert checks.CHOICES["agent.value.output"] == heads.CONTINUOUS
     for key in ("agent.policy_dist_disc", "agent.conhead.output"):
         assert set(checks.CHOICES[key]) <= set(heads.DISCRETE)
+    initializers = {init(name) for name in checks.CHOICES["agent.policy.winit"]}
+    assert {(each.dist, each.fan) for each in initializers} >= {
+        (dist, fan) for dist in ("trunc_normal", "normal", "uniform") for fan in FANS
+    }
+    assert {each.dist for each in initializers} == set(DISTRIBUTIONS)
 
 
 def test_sizes(presets):
