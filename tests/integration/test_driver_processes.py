@@ -148,6 +148,7 @@ def test_a_constructor_that_cannot_be_sent_is_explained():
         Driver([functools.partial(ProcessEnv, 0), lambda: ProcessEnv(lock)])
 
 
+@pytest.mark.slow
 def test_close_ends_hanging_environments_and_what_they_started(tmp_path):
     report = tmp_path / "pids"
     driver = Driver(makers(2, report=str(report), slow_close=True))
@@ -168,6 +169,7 @@ def test_workers_leave_signals_to_the_driver():
         assert len(run(driver, 40)) == 40
 
 
+@pytest.mark.slow
 def test_an_interrupted_step_is_not_continued():
     driver = Driver(one_failing(2, 1, 5, "sleep"))
     # A shell that starts the tests in the background lets them ignore it.

@@ -127,6 +127,7 @@ def test_lives():
     assert last.sum() >= 5 * 3
 
 
+@pytest.mark.slow
 def test_life_loss_continues_the_game():
     options = {"sticky": False, "noops": 0, "lives": "reset", "autostart": True}
     env = registry.make("atari_breakout", PLAIN | options)
@@ -160,6 +161,7 @@ def test_clipped_rewards():
     assert all((a["reward"] > 0) == (b["reward"] > 0) for a, b in zip(clipped, plain, strict=True))
 
 
+@pytest.mark.slow
 def test_seeds_and_idle_frames():
     def run(seed, **options):
         env = registry.make("atari_pong", {"size": (16, 16), **options}, seed=seed)

@@ -22,6 +22,7 @@ def test_contract():
     assert check(registry.make("crafter_reward", {"logs": True}), steps=200).violations == {}
 
 
+@pytest.mark.slow
 def test_picture_and_actions():
     env = registry.make("crafter_reward", {"size": (60, 96)})
     assert env.act_space["action"].classes == 17

@@ -239,6 +239,7 @@ def test_height_comes_before_width_and_both_kinds_can_be_observed():
 
 
 @needs_gl
+@pytest.mark.slow
 def test_cameras():
     def picture(task, **options):
         env = registry.make(task, {"size": (32, 32), "seed": 0, **options})
@@ -253,6 +254,7 @@ def test_cameras():
 
 
 @needs_gl
+@pytest.mark.slow
 def test_pictures_are_logged_in_every_third_episode():
     options = {"image": False, "log_image_every": 3, "size": (16, 16)}
     env = registry.make("dmc_walker_walk", options)
@@ -288,6 +290,7 @@ def test_one_environment_draws_for_videos(flags, drawing):
 
 
 @needs_gl
+@pytest.mark.slow
 def test_rendering_can_start_after_a_proprio_environment():
     script = """
         import os

@@ -32,6 +32,7 @@ def test_contract_and_time_limit(task):
     env.close()
 
 
+@pytest.mark.slow
 def test_goal_pays_once_and_is_terminal():
     env = registry.make("loconav_ant_maze_m", {"size": (16, 16)}, seed=1)
     for _ in range(2):

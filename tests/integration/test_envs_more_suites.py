@@ -54,6 +54,7 @@ def test_memory_maze():
         registry.make("memmaze_9x9", {"size": (48, 64)})
 
 
+@pytest.mark.slow
 def test_langroom():
     pytest.importorskip("langroom")
     env = registry.make("langroom_answer-only", {"length": 20, "logs": True})
@@ -66,6 +67,7 @@ def test_langroom():
     assert_repeats_and_differs("langroom_echo", "image")
 
 
+@pytest.mark.slow
 def test_manipulation():
     manipulation = pytest.importorskip("dm_control.manipulation")
     from embodied.envs.manipulation import TASKS

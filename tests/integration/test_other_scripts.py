@@ -160,7 +160,13 @@ def test_processes_that_train_together_log_save_and_stop_together(tmp_path):
     assert losses(folders[0]).keys() == losses(folders[1]).keys()
 
 
-@pytest.mark.parametrize("script", ["train_eval", "eval_only", "collect"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("train_eval", "eval_only")),
+        "collect",
+    ],
+)
 def test_failing_environment_ends_a_script_and_all_its_processes(tmp_path, script):
     options = {"script": script, "steps": 10**6, "fail_at": 500, "eval_envs": 4, "eval_eps": 10**6}
     until = "^Episode 1 " if script == "eval_only" else "^Budget"

@@ -67,6 +67,7 @@ def test_signal_saves_and_ends(tmp_path):
     assert f"Ended at step {step:,}" in output
 
 
+@pytest.mark.slow
 def test_failing_environment_ends_the_run_with_its_traceback(tmp_path):
     with started(tmp_path, "^Budget", steps=10**6, fail_at=100, **OPTIONS) as process:
         children = list(parts(process).values())

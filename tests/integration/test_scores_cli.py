@@ -211,12 +211,14 @@ def test_mistakes_are_one_sentence_and_exit_code_2(runs, tmp_path, arguments, me
     assert message in error
 
 
+@pytest.mark.slow
 def test_a_short_run_beside_long_ones_is_visible(runs, published, tmp_path):
     script("plot", runs, published, "--bins", 2, "--xlim", 0, 1e6, "--out", "a.svg", cwd=tmp_path)
     assert (tmp_path / "a.svg").stat().st_size > 1000
 
 
 @needs_official
+@pytest.mark.slow
 def test_every_official_file_loads():
     result = script("view", OFFICIAL)
     lines = result.stdout.splitlines()[1:]

@@ -90,6 +90,7 @@ def test_second_interrupt_ends_at_once(tmp_path):
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 
+@pytest.mark.slow
 def test_signal_ends_a_set_up_that_hangs_in_native_code(tmp_path):
     with started(tmp_path, "^Hanging", hang="setup") as process:
         process.send_signal(signal.SIGTERM)
@@ -131,6 +132,7 @@ def test_checkpoints_that_cannot_be_written_do_not_stop_the_run_but_fail_its_end
     assert last_metrics(tmp_path)["step"] == 800
 
 
+@pytest.mark.slow
 def test_full_disk_is_reported_at_once_and_over_when_there_is_space(tmp_path):
     options = {"save_every": -1.0, "log_every": -1.0, "update_seconds": 0.002}
     output = run(tmp_path, steps=1600, disk="full", **options)

@@ -82,6 +82,7 @@ def test_training_with_cameras_of_several_sizes_and_actions_of_every_kind(folder
         assert list((logdir / "scope" / f"report-openloop-{key}.mp4").iterdir()), key
 
 
+@pytest.mark.slow
 def test_an_image_that_does_not_fit_is_refused_before_the_first_update(folder):
     logdir = folder / "run"
     text = start(

@@ -230,7 +230,7 @@ def test_yaml_round_trip(tmp_path):
         Config.load(path)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,3}", fullmatch=True),

@@ -138,6 +138,7 @@ def test_unimix_is_off_by_default_and_mixes_when_set():
             np.testing.assert_allclose(dist[..., 1:], expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_unequal_classes_and_ranges_that_do_not_start_at_zero():
     space = Space(np.int32, (3,), [0, -2, 5], [2, 3, 9])
     head = Head(space, "categorical", unimix=0.1, name="head")

@@ -28,7 +28,7 @@ X = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_matches_recording(name, jit):
     rec = load(name)
     chain = Optimizer([], **CASES[name], name="opt").chain

@@ -84,7 +84,8 @@ def test_strided_convolutions_with_an_outer_layer_halve_once_less():
     assert image.shape == (2, 64, 64, 3)
 
 
-@pytest.mark.parametrize("unimix", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("unimix", [False, True])
 def test_actor_unimix_keeps_every_action_possible(unimix):
     model = build(policy_unimix=unimix)
     params = dict(state(model))
