@@ -23,10 +23,10 @@ for name in embodied.__all__:
 import embodied.run.train, embodied.envs.registry
 import dreamerv3.cli.command_line, dreamerv3.cli.factories
 """
-# Room: the rooms that it may import, besides itself.
+# Room: what it may import, besides itself. Environments in JAX follow a protocol in JAX.
 BELOW = {
     "embodied.core": (),
-    "embodied.envs": ("embodied.core",),
+    "embodied.envs": ("embodied.core", "embodied.jax.pure_env"),
     "embodied.jax": ("embodied.core",),
     "embodied.run": ("embodied.core",),
     "scores": (),
