@@ -1,9 +1,12 @@
 """When something is due: steps, clocks, rates, and the updates that steps pay for."""
 
 import functools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sized
-from typing import Any, SupportsInt
+from typing import Any, NamedTuple, SupportsInt
+
+import numpy as np
 
 
 @functools.total_ordering
@@ -218,3 +221,101 @@ class UpdateSchedule:
         self._started = state["started"]
         self.owed = state["due"]
         self.made = state["updates"]
+
+
+class Plan(NamedTuple):
+    """Updates of the next steps of all environments together.
+
+    Attributes:
+        updates: How many updates each step of all environments pays for, int32 [M].
+        after: After which environment's transition each of them is due, int32 [M, U].
+    """
+
+    updates: np.ndarray
+    after: np.ndarray
+
+
+class UpdatePlan:
+    """Decides ahead what `UpdateSchedule` decides as it goes, where nothing can wait or fail.
+
+    N environments step together and every transition is stored, so that the number of items follows
+    from the step alone.
+
+    Attributes:
+        most: Largest number of updates U that a step of all environments pays for.
+    """
+
+    def __init__(
+        self, updates_per_step: float, needed: int, envs: int, length: int, capacity: int
+    ) -> None:
+        """Create the plan.
+
+        Args:
+            updates_per_step: Updates per transition; 0 for none, negative for one at each.
+            needed: Items that have to be there.
+            envs: Number of environments N.
+            length: Steps per item.
+            capacity: Largest number of items.
+        """
+        self._items = _Count()
+        self._schedule = UpdateSchedule(updates_per_step, needed, self._items)
+        self._envs, self._length, self._capacity = envs, length, capacity
+        self._rate = updates_per_step
+        each = envs if updates_per_step < 0 else math.ceil(envs * updates_per_step) + 1
+        self.most = max(each, 1) if updates_per_step else 1
+
+    @property
+    def made(self) -> int:
+        """Updates planned so far."""
+        return self._schedule.made
+
+    @property
+    def waiting(self) -> str:
+        """What learning is waiting for, empty if for nothing."""
+        return self._schedule.waiting
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is enough to learn from."""
+        return self._schedule.ready
+
+    def plan(self, position: int, count: int, size: int) -> Plan:
+        """Plan the updates of steps that follow each other.
+
+        Args:
+            position: Number of the first step of all environments, from 0.
+            count: How many of these steps.
+            size: Length M of the arrays, at least `count`.
+        """
+        updates, after = np.zeros(size, np.int32), np.zeros((size, self.most), np.int32)
+        for m in range(count):
+            starts = position + m - self._length + 1
+            self._items.value = self._at_most(self._envs * (starts + 1)) if starts >= 0 else 0
+            if not self._rate or not self._schedule.ready:
+                continue
+            for env in range(self._envs):
+                self._items.value = self._at_most(self._envs * starts + env + 1)
+                for _ in self._schedule.due((position + m) * self._envs + env + 1):
+                    after[m, updates[m]] = env
+                    updates[m] += 1
+        return Plan(updates, after)
+
+    def save(self) -> dict[str, Any]:
+        """Return the position."""
+        return self._schedule.save()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue at a saved position."""
+        self._schedule.load(state)
+
+    def _at_most(self, items: int) -> int:
+        return min(items, self._capacity)
+
+
+class _Count:
+    """A number of things, instead of the things."""
+
+    value = 0
+
+    def __len__(self) -> int:
+        return self.value

@@ -28,6 +28,8 @@ class Use(enum.IntEnum):
     TRAIN = 2
     REPORT = 3
     EVAL = 4
+    WORLDS = 5
+    REPLAY = 6
 
 
 def random_key(seed: int, use: Use, *numbers: int) -> np.ndarray:

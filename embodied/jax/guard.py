@@ -44,7 +44,7 @@ class Guard:
 
     def select(self, metrics: Mapping[str, jax.Array], new: Any, old: Any) -> Any:
         """Return the tree `new` if the update is finite, else `old`; part of the compiled step."""
-        names = _watched(metrics)
+        names = watched(metrics)
         if not names:
             return new
         finite = jnp.stack([jnp.isfinite(metrics[key]).all() for key in names]).all()
@@ -61,7 +61,7 @@ class Guard:
           NonFiniteError: If not and the run has to stop, because of the mode or because nothing
             but bad updates comes.
         """
-        names = [key for key in _watched(metrics) if not np.isfinite(metrics[key]).all()]
+        names = [key for key in watched(metrics) if not np.isfinite(metrics[key]).all()]
         if not names:
             self._row = 0
             return True
@@ -89,7 +89,7 @@ class Guard:
         return NonFiniteError(update, names, batch, hint)
 
 
-def _watched(metrics: Mapping[str, Any]) -> list[str]:
+def watched(metrics: Mapping[str, Any]) -> list[str]:
     """Names of the metrics to check: terms of the loss, its sum, and the gradient's norm."""
     names = [key for key in metrics if key.startswith("loss/")]
     names += [key for key in metrics if key.endswith("/loss")]

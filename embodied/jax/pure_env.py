@@ -1,7 +1,7 @@
 """Environments as pure functions of JAX arrays, and N copies of one that step together.
 
 An environment has no state of its own: `reset` and `step` return it. Nothing starts an episode by
-itself; the step after a last one is a reset, as in `Driver`. See `docs/device.md`.
+itself; the step after a last one is a reset, as in `Driver`.
 
 Shapes: N worlds, which are copies of one environment.
 """

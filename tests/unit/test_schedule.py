@@ -4,12 +4,13 @@ import itertools
 import json
 import pathlib
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from embodied.core import schedule
-from embodied.core.schedule import Clock, Counter, Ratio, UpdateSchedule
+from embodied.core.schedule import Clock, Counter, Ratio, UpdatePlan, UpdateSchedule
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "oracle" / "ratio.json").read_text())
 
@@ -229,3 +230,48 @@ def test_after_updates_that_something_else_decides_on_a_step_pays_for_one():
     assert made(updates, 1000) == 1
     assert made(updates, 1001) == 10
     assert updates.made == 18
+
+
+def transitions_with_updates(ratio, needed, envs, length, capacity, steps):
+    """Step of every update by the schedule of the host."""
+    items = []
+    schedule = UpdateSchedule(ratio, needed, items)
+    found = []
+    for step in range(1, steps * envs + 1):
+        row, env = divmod(step - 1, envs)
+        if row >= length - 1:
+            items.append(env)
+            del items[:-capacity]
+        found += [step] * len(list(schedule.due(step)))
+    return found
+
+
+@pytest.mark.parametrize("ratio", [0.3, 100 / 1024, 1.0, 1 / 16, -1, 0])
+def test_plan_is_what_the_schedule_decides_step_by_step(ratio):
+    options = {"needed": 20, "envs": 3, "length": 5, "capacity": 25}
+    plan = UpdatePlan(ratio, **options)
+    found = []
+    position = 0
+    for count in (7, 1, 30, 22):
+        updates, after = plan.plan(position, count, 32)
+        assert not updates[count:].any()
+        for m in range(count):
+            found += [(position + m) * 3 + env + 1 for env in after[m, : updates[m]]]
+        position += count
+        other = UpdatePlan(ratio, **options)
+        other.load(plan.save())
+        plan = other
+    expected = transitions_with_updates(ratio, **options, steps=position)
+    assert found == expected
+    assert plan.made == len(expected)
+
+
+def test_first_update_comes_when_there_are_as_many_items_as_it_trains_on_steps():
+    plan = UpdatePlan(32 / 1024, 1024, 16, 65, 5_000_000)
+    updates, after = plan.plan(0, 200, 200)
+    assert np.flatnonzero(updates)[0] * 16 + after[127, 0] + 1 == 2048
+    # The grid worlds: 64 sequences of 32 steps, ratio 128.
+    plan = UpdatePlan(128 / 2048, 2048, 16, 33, 500_000)
+    updates, after = plan.plan(0, 200, 200)
+    assert np.flatnonzero(updates)[0] * 16 + after[159, 0] + 1 == 2560
+    assert updates[159:].tolist() == [1] * 41
