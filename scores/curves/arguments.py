@@ -55,6 +55,14 @@ def make_parser(name: str, description: str, examples: str) -> ArgumentParser:
         metavar="OLD=NEW",
         help="show a method under another name",
     )
+    choice.add_argument(
+        "--keys",
+        nargs="+",
+        default=[],
+        metavar="KEY",
+        help="names of the scores in logs, if other than those of run folders; those that begin "
+        "with 'eval' are evaluation scores",
+    )
     choice.add_argument("--all-notes", action="store_true", help="print every note on the data")
     return parser
 
@@ -78,6 +86,7 @@ def selection_from(arguments: Namespace) -> Selection:
         methods=tuple(arguments.methods),
         series=arguments.series,
         renames=tuple(arguments.rename),
+        keys=tuple(arguments.keys),
     )
 
 

@@ -26,13 +26,15 @@ def is_run_folder(names: Sequence[str]) -> bool:
     return any(marker in names for marker in MARKERS)
 
 
-def read_run_folder(folder: Path, notes: Notes) -> list[Run]:
+def read_run_folder(folder: Path, notes: Notes, keys: Sequence[str] = ()) -> list[Run]:
     """Read the training and the evaluation series of a run folder.
 
     Args:
       folder: Holds `scores.jsonl` and perhaps `eval_scores.jsonl`; where neither exists the
         scores in `metrics.jsonl` are used.
       notes: Receives remarks on what is missing or damaged.
+      keys: Names of the scores in these files, instead of those that are known; what begins with
+        `eval` is of evaluations.
 
     Returns:
       No, one or two runs.
@@ -41,7 +43,7 @@ def read_run_folder(folder: Path, notes: Notes) -> list[Run]:
     if identity is None:
         return []
     runs = []
-    logged = _logged_scores(folder, notes)
+    logged = _logged_scores(folder, notes, keys)
     logged["eval"] = logged["eval"] if logged["eval"][0] else _evaluated(folder, identity, notes)
     for series, (xs, ys) in logged.items():
         skipped = Skipped()
@@ -66,19 +68,25 @@ def read_run_folder(folder: Path, notes: Notes) -> list[Run]:
     return runs
 
 
-def _logged_scores(folder: Path, notes: Notes) -> dict[str, Series]:
+def _logged_scores(folder: Path, notes: Notes, keys: Sequence[str]) -> dict[str, Series]:
     """Find the training and the evaluation scores; a file of its own comes first for both."""
+    train_keys: Sequence[str] = (
+        [key for key in keys if not key.startswith("eval")] if keys else TRAIN_KEYS
+    )
+    eval_keys: Sequence[str] = (
+        [key for key in keys if key.startswith("eval")] if keys else EVAL_KEYS
+    )
     records = {
         name: read_jsonl(folder / name, notes) for name in ("scores.jsonl", "eval_scores.jsonl")
     }
-    train = _collect(records["scores.jsonl"], TRAIN_KEYS)
-    evaluation = _collect(records["eval_scores.jsonl"], (*EVAL_KEYS, *TRAIN_KEYS))
+    train = _collect(records["scores.jsonl"], train_keys)
+    evaluation = _collect(records["eval_scores.jsonl"], (*eval_keys, *train_keys))
     if not evaluation[0]:
-        evaluation = _collect(records["scores.jsonl"], EVAL_KEYS)
-    if not any(records.values()):
+        evaluation = _collect(records["scores.jsonl"], eval_keys)
+    if not any(records.values()) or (keys and not train[0] and not evaluation[0]):
         found = read_jsonl(folder / "metrics.jsonl", notes)
-        train, evaluation = _collect(found, TRAIN_KEYS), _collect(found, EVAL_KEYS)
-        if train[0] or evaluation[0]:
+        train, evaluation = _collect(found, train_keys), _collect(found, eval_keys)
+        if not keys and (train[0] or evaluation[0]):
             notes.add(f"{folder}: no scores.jsonl, used the scores in metrics.jsonl")
     return {"train": train, "eval": evaluation}
 

@@ -27,6 +27,7 @@ class Selection:
       methods: Shell patterns, in the order in which the methods are shown; none keeps all.
       series: `train`, `eval` or `both`.
       renames: Texts `OLD=NEW` that show a method under another name.
+      keys: Names of the scores in logs of run folders, see `read_run_folder`.
     """
 
     paths: tuple[str, ...]
@@ -34,6 +35,7 @@ class Selection:
     methods: tuple[str, ...] = ()
     series: str = "both"
     renames: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 def selected_runs(selection: Selection, notes: Notes) -> tuple[list[Run], list[str]]:
@@ -51,7 +53,7 @@ def selected_runs(selection: Selection, notes: Notes) -> tuple[list[Run], list[s
       ScoresError: Nothing was found or nothing is left.
     """
     aliases = load_baselines().aliases
-    found = load_runs(selection.paths, notes)
+    found = load_runs(selection.paths, notes, selection.keys)
     runs = [replace(run, task=aliases.get(run.task, run.task)) for run in found]
     runs = keep_origins_apart(select_tasks(runs, selection.tasks), notes)
     runs = select_methods(runs, selection.methods, selection.series)
@@ -61,12 +63,13 @@ def selected_runs(selection: Selection, notes: Notes) -> tuple[list[Run], list[s
     return sorted(runs, key=run_order), labels
 
 
-def load_runs(paths: Sequence[str], notes: Notes) -> list[Run]:
+def load_runs(paths: Sequence[str], notes: Notes, keys: Sequence[str] = ()) -> list[Run]:
     """Read every run below the paths.
 
     Args:
       paths: As in `Selection`.
       notes: Receives remarks about the data.
+      keys: As in `Selection`.
 
     Returns:
       Runs in the order in which they were found.
@@ -79,7 +82,7 @@ def load_runs(paths: Sequence[str], notes: Notes) -> list[Run]:
     # The most special path names a run: `FOLDER x=FOLDER/sub` shows that part as x.
     named = sorted(map(_split_name, paths), key=lambda x: (not x[0], -len(x[1].resolve().parts)))
     for name, path in named:
-        for run in _runs_below(path, seen, notes):
+        for run in _runs_below(path, seen, notes, keys):
             runs.append(replace(run, method=name) if name else run)
     if not runs:
         raise ScoresError(f"No finished episodes and no score files below {', '.join(paths)}.")
@@ -98,33 +101,33 @@ def _split_name(text: str) -> tuple[str, Path]:
     return name, path
 
 
-def _runs_below(path: Path, seen: set[Path], notes: Notes) -> Iterator[Run]:
+def _runs_below(path: Path, seen: set[Path], notes: Notes, keys: Sequence[str]) -> Iterator[Run]:
     if path.is_file():
         if path.suffix == ".jsonl":
             path = path.parent
         else:
-            yield from _read_once(path, seen, notes)
+            yield from _read_once(path, seen, notes, keys)
             return
     for root, folders, files in os.walk(path, followlinks=True):
         folder = Path(root)
         folders.sort(key=natural_key)
         if is_run_folder(files):
             folders[:] = [name for name in folders if name not in RUN_INTERNALS]
-            yield from _read_once(folder, seen, notes)
+            yield from _read_once(folder, seen, notes, keys)
         # Other programs keep other things in plain JSON beside the logs of a run.
         suffixes = (".json.gz",) if is_run_folder(files) else (".json.gz", ".json")
         for name in sorted(files, key=natural_key):
             if name.endswith(suffixes):
-                yield from _read_once(folder / name, seen, notes)
+                yield from _read_once(folder / name, seen, notes, keys)
 
 
-def _read_once(path: Path, seen: set[Path], notes: Notes) -> list[Run]:
+def _read_once(path: Path, seen: set[Path], notes: Notes, keys: Sequence[str]) -> list[Run]:
     """Read a file or run folder unless another of the paths led to it already."""
     resolved = path.resolve()
     if resolved in seen:
         return []
     seen.add(resolved)
-    return read_run_folder(path, notes) if path.is_dir() else read_score_file(path, notes)
+    return read_run_folder(path, notes, keys) if path.is_dir() else read_score_file(path, notes)
 
 
 @dataclass(frozen=True)

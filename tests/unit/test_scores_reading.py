@@ -380,6 +380,16 @@ def test_older_logs_are_read(tmp_path, encoding, indent):
     assert {run.series: run.ys.tolist() for run in runs} == {"train": [2, 4], "eval": [7, 7]}
 
 
+def test_keys_name_other_scores(tmp_path):
+    folder = run_folder(tmp_path / "run")
+    records = [{"step": s, "goals": s, "eval_goals": 3 * s, "eval_return": 9} for s in (1, 2)]
+    (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, records)))
+    runs = load_runs([str(folder)], Notes(), keys=["goals", "eval_goals"])
+    assert {run.series: run.ys.tolist() for run in runs} == {"train": [1, 2], "eval": [3, 6]}
+    with pytest.raises(ScoresError, match="No finished episodes"):
+        load_runs([str(folder)], Notes(), keys=["episode/goals"])
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_folders_of_score_files_without_compression_are_read(tmp_path, encoding):
     record = {"task": "dmc_a", "method": "m", "seed": 0, "xs": [1, 2], "ys": ["3", 4]}
