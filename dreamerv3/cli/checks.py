@@ -103,6 +103,17 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "agent.advnorm.impl": _NORMALIZERS,
 }
 
+#: What options have to be in the script ondevice.
+ONDEVICE_ONLY: Mapping[str, Value] = {
+    "replicas": 1,
+    "consec_train": 1,
+    "consec_report": 1,
+    "replay.fracs.uniform": 1.0,
+    "run.overlap": 0,
+    "run.env_restarts": 0,
+    "run.from_replay": "",
+}
+
 
 def describe_choices(key: str) -> str:
     """List the values that an option may have in a sentence, empty if they are not limited."""
@@ -180,6 +191,7 @@ def check_script(config: Config) -> None:
         check_replicas(config)
     if config.script.startswith("parallel"):
         check_parallel(config)
+    check_ondevice(config)
     if config.script == "offline":
         folder = pathlib.Path(config.run.from_replay).expanduser()
         if not config.run.from_replay or not folder.is_dir():
@@ -247,6 +259,33 @@ def check_parallel(config: Config) -> None:
             )
 
 
+def check_ondevice(config: Config) -> None:
+    """Check the options that the script ondevice cannot follow, and that only it follows.
+
+    Raises:
+      ConfigError: Naming the option, its value and what is possible.
+    """
+    if config.script != "ondevice":
+        if config.ondevice.seeds != 1:
+            raise ConfigError(
+                f"Option 'ondevice.seeds' is {config.ondevice.seeds}, but the script "
+                f"{config.script} trains one seed; take --script ondevice, or leave it at 1."
+            )
+        return
+    for key, only in ONDEVICE_ONLY.items():
+        if config[key] != only:
+            raise ConfigError(
+                f"Option '{key}' is {format_value(config[key])}, but the script ondevice can only "
+                f"do {format_value(only) or 'without'}; take --script train."
+            )
+    if config.ondevice.seeds % len(config.jax.train_devices):
+        raise ConfigError(
+            f"Option 'ondevice.seeds' is {config.ondevice.seeds}, which "
+            f"{len(config.jax.train_devices)} 'jax.train_devices' cannot share evenly; expected a "
+            "multiple."
+        )
+
+
 def check_devices(config: Config) -> None:
     """Check that batches can be split over the devices.
 
@@ -279,6 +318,8 @@ def check_devices(config: Config) -> None:
             f"{len(options.train_devices)} 'jax.train_devices'; make the last size a divisor of "
             "that."
         )
+    if config.script == "ondevice":  # Whose devices share seeds.
+        return
     parts = math.prod(sizes[:2])
     splits = {"batch_size": parts}
     if config.script not in ("eval_only", "offline"):

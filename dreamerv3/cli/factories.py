@@ -15,7 +15,8 @@ from typing import Any
 
 from dreamerv3.cli import agents, stored_steps
 from dreamerv3.cli.writers import make_outputs
-from embodied.core.config import Config
+from embodied.core.config import Config, ConfigError
+from embodied.core.device_program import DeviceProgram
 from embodied.core.interfaces import Agent, Env, Stream
 from embodied.core.logger import Logger
 from embodied.core.random_agent import RandomAgent
@@ -34,6 +35,7 @@ from embodied.core.wrappers import (
 )
 from embodied.envs import registry
 from embodied.run.options import EvalOptions, RunOptions
+from embodied.run.seed_run import seed_folders
 
 #: Options that both the agent and the training loop read.
 SHARED = (
@@ -142,9 +144,16 @@ class EnvMaker:
 def check_env(config: Config) -> None:
     """Check the task and the options of its constructor, which is imported but not called.
 
+    The script `ondevice` makes one, as only that tells whether it can be computed with JAX.
+
     Raises:
       EnvError: If the environment cannot be made like this.
     """
+    if config.script == "ondevice":
+        from embodied.envs.pure import make_pure
+
+        make_pure(config.task, config)
+        return
     registry.check(config.task, config.env.get(registry.suite_of(config.task), {}))
 
 
@@ -365,6 +374,56 @@ def make_stream(config: Config, replay: Replay, mode: str) -> Stream:
     )
 
 
+def make_program(config: Config) -> DeviceProgram:
+    """Make the program of the script `ondevice`, which is not compiled yet.
+
+    Raises:
+      EnvError: If the task cannot be made, or is no environment in JAX.
+      ConfigError: If the devices lack memory, or cannot share the seeds evenly.
+      PlatformError: If the hardware that was asked for is not there.
+    """
+    from embodied.envs.pure import make_pure
+    from embodied.jax.ondevice import OnDevice, Sizes
+    from embodied.jax.platform import prepare_process
+    from embodied.jax.random_model import RandomModel
+
+    env = make_pure(config.task, config)
+    sizes = Sizes(
+        seeds=[seed.seed for seed in seed_configs(config)],
+        worlds=config.run.envs,
+        capacity=int(config.replay.size),
+        steps=config.run.steps,
+        online=config.replay.online,
+    )
+    platform = prepare_process(config.jax, learning=True)
+    options = agent_config(config)
+    if config.random_agent:
+        return OnDevice(RandomModel, env, options, platform, sizes)
+    agent_class = agents.load(config.agent_class)
+    if agent_class.acts_itself:
+        raise ConfigError(
+            f"Got agent_class {config.agent_class}, expected a model, see docs/agents.md: an "
+            "embodied.Agent cannot be compiled into the program of the script ondevice."
+        )
+    return OnDevice(agent_class.make, env, options, platform, sizes)
+
+
+def make_loggers(config: Config) -> list[Logger]:
+    """Make the logger of each seed; the terminal shows the metrics of the first one."""
+    return [
+        make_logger(seed, terminal=not index) for index, seed in enumerate(seed_configs(config))
+    ]
+
+
+def seed_configs(config: Config) -> list[Config]:
+    """The config of each of the seeds that train together, as if it was a run of its own."""
+    count = config.ondevice.seeds
+    return [
+        config.update({"seed": config.seed + index, "logdir": folder, "ondevice.seeds": 1})
+        for index, folder in enumerate(seed_folders(config.logdir, count))
+    ]
+
+
 def make_options(config: Config) -> RunOptions:
     """Gather the options of a run script: those of `run` and the shared ones."""
     return RunOptions.pick(
@@ -381,7 +440,7 @@ def make_options(config: Config) -> RunOptions:
     )
 
 
-def make_logger(config: Config) -> Logger:
+def make_logger(config: Config, terminal: bool = True) -> Logger:
     """Make the logger; steps are counted in environment frames, agent steps times action repeat."""
     suite = config.env.get(registry.suite_of(config.task), {})
-    return Logger(Counter(), make_outputs(config), suite.get("repeat", 1))
+    return Logger(Counter(), make_outputs(config, terminal), suite.get("repeat", 1))

@@ -22,6 +22,7 @@ LIMITS: tuple[tuple[str, float, float], ...] = (
     (r"env\..*\.(size|repeat|pooling|length|view|vocab)", 1, _INF),
     (r"env\..*\.camera", -1, _INF),
     (r"env\..*\.(noops|levels|start|log_image_every|break_speed)", 0, _INF),
+    (r"ondevice\.(seeds|chunk)", 1, _SIZE),
     (r"replay\.size", 1, _INF),
     (r"replay\.(chunksize|prefetch)", 1, _SIZE),
     (r"replay\.prio\.maxfrac|replay\.fracs\..*", 0, 1),

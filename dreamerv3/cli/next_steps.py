@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from embodied.core.config import Config
 from embodied.core.program import program_text
+from embodied.run.seed_run import seed_folders
 
 _RECENT = 10
 _PLOT = "{plot} {folder} --out {folder}/curves.png"
@@ -46,9 +47,9 @@ def next_steps(config: Config) -> str:
     """List what lies in the folder of a run, and the commands to plot, view and evaluate it.
 
     Commands are those of the way in which this program was started; only those are listed that
-    have something to show.
+    have something to show. Of several seeds, it is the folder of the first one.
     """
-    folder = pathlib.Path(config.logdir)
+    folder = pathlib.Path(seed_folders(config.logdir, config.ondevice.seeds)[0])
     lines = []
     if scores := _scores(folder / "scores.jsonl"):
         recent = scores[-_RECENT:]

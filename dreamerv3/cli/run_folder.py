@@ -122,19 +122,44 @@ def check_continues(config: Config) -> None:
     """
     folder = pathlib.Path(config.logdir)
     snapshot = Checkpoint(folder / "ckpt").peek()
+    check_seeds(config, snapshot is not None)
     if snapshot is None and config.run.from_checkpoint:
         check_source(config)
     if snapshot is None or not (folder / CONFIG).is_file():
         return
     before = Config({"agent_class": agents.DEFAULT, **Config.load(folder / CONFIG)})
     changed = changes(before, config)
-    barring = {key: change for key, change in changed.items() if not _changeable(key, config)}
+    barring = {
+        key: change
+        for key, change in changed.items()
+        if not _changeable(key, config) or (key == "script" and "ondevice" in change)
+    }
     if barring:
         there = {} if config.random_agent else _saved_shapes(snapshot)
         here = factories.agent_shapes(config) if there else {}
         raise ConfigError(refusal(folder, barring, there, here))
     if changed := {key: change for key, change in changed.items() if key != "logdir"}:
         print(f"Continuing with other options (before -> now):\n{_list_changes(changed)}")
+
+
+def check_seeds(config: Config, holds_run: bool) -> None:
+    """Compare the number of seeds with that of the runs that the logdir holds.
+
+    Args:
+      config: The whole config.
+      holds_run: Whether the logdir itself is the folder of a run, and not of several seeds.
+
+    Raises:
+      ConfigError: If it is another one.
+    """
+    folder, seeds = pathlib.Path(config.logdir), config.ondevice.seeds
+    there = sum(Checkpoint(path).peek() is not None for path in folder.glob("seed*/ckpt"))
+    there = there or int(holds_run)
+    if (there and there != seeds) or (seeds > 1 and holds_run):
+        raise ConfigError(
+            f"Got ondevice.seeds={seeds}, but {folder} holds a run of "
+            f"{there} seed{'' if there == 1 else 's'}; take the same number, or a new --logdir."
+        )
 
 
 def check_source(config: Config) -> None:

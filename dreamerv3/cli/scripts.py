@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -75,6 +76,23 @@ def eval_only(config: Config) -> None:
     )
 
 
+def ondevice(config: Config) -> None:
+    """Collect experience and learn from it, in one compiled program."""
+    from dreamerv3.cli.run_folder import claimed
+    from embodied.run.ondevice import ondevice
+
+    learning = config.update({"run.train_ratio": 0}) if config.random_agent else config
+    with contextlib.ExitStack() as held:
+        for seed in factories.seed_configs(config) if config.ondevice.seeds > 1 else ():
+            held.enter_context(claimed(seed))
+        ondevice(
+            partial(factories.make_program, config),
+            partial(factories.make_loggers, config),
+            factories.make_options(learning),
+            config.ondevice.chunk,
+        )
+
+
 def parallel(config: Config) -> None:
     """Train with agent, replay, logger and environments in processes of their own."""
     from embodied.run.parallel.policy_server import group_size
@@ -128,6 +146,7 @@ SCRIPTS: dict[str, Callable[[Config], None]] = {
     "eval_only": eval_only,
     "collect": collect,
     "offline": offline,
+    "ondevice": ondevice,
     "parallel": parallel,
     "parallel_env": parallel_env,
     "parallel_envs": parallel_envs,

@@ -17,19 +17,20 @@ from embodied.core.writers.wandb import WandbWriter
 from embodied.core.writers.writer import Writer
 
 
-def make_outputs(config: Config) -> list[Writer]:
+def make_outputs(config: Config, terminal: bool = True) -> list[Writer]:
     """Make the terminal's outputs, and those that the config names.
 
     Args:
       config: The whole config.
+      terminal: Whether there is anything on the terminal.
 
     Raises:
       ValueError: If there is no output of a name.
     """
     # The option is about the metrics of Dreamer; those of another agent are shown, too.
     own = "" if config.agent_class == agents.DEFAULT else "|^train/"
-    outputs: list[Writer] = [TerminalWriter(config.logger.filter + own)]
-    if LiveProgress.supported():
+    outputs: list[Writer] = [TerminalWriter(config.logger.filter + own)] if terminal else []
+    if terminal and LiveProgress.supported():
         outputs.append(LiveProgress())
     for name in config.logger.outputs:
         if name not in MAKERS:

@@ -118,6 +118,10 @@ class Checkpoint:
         single = (place / MANIFEST).exists()
         return open_snapshot(place) if single else next(iter(self._candidates(place, False)), None)
 
+    def snapshots(self) -> list[Snapshot]:
+        """All complete snapshots, the one to continue from first."""
+        return self._candidates(self.directory)
+
     def save(self, step: int) -> None:
         """Take the states now and write them in a thread.
 

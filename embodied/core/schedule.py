@@ -270,6 +270,11 @@ class UpdatePlan:
         return self._schedule.made
 
     @property
+    def items(self) -> int:
+        """Items that are there after the planned steps."""
+        return len(self._items)
+
+    @property
     def waiting(self) -> str:
         """What learning is waiting for, empty if for nothing."""
         return self._schedule.waiting

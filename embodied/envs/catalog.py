@@ -67,6 +67,15 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             example="dummy_disc",
             hint="Every kind of observation and action, for tests.",
         ),
+        "jaxtoy": Suite(
+            module="embodied.envs.pure.from_pure",
+            name="JaxToy",
+            requires=("jax",),
+            tasks=toy.JAX_TASKS,
+            example="jaxtoy_grid",
+            hint="The same in JAX and a grid world, also for the script ondevice.",
+            processes=True,
+        ),
         "toy": Suite(
             module="embodied.envs.toy",
             name="Toy",

@@ -13,6 +13,8 @@ from embodied.core.suggest import hint
 from embodied.envs.errors import UnknownTask
 
 TASKS = ("cue", "memory", "cue_shuffled")
+#: Those of `embodied.envs.pure.toy`.
+JAX_TASKS = (*TASKS, "grid")
 CUES = 4
 HIDDEN, QUESTION = CUES, CUES + 1
 

@@ -35,9 +35,10 @@ class Creation:
             self._create, np.zeros(2, np.uint32), *args
         )
 
-    def __call__(self, key: np.ndarray, layout: Mapping[str, Sharding]) -> Params:
+    def __call__(self, key: np.ndarray, layout: Mapping[str, Sharding] | None = None) -> Params:
         """Draw initial values with a random key and lay them out on devices."""
-        state: Params = jax.jit(self._create, out_shardings=layout)(key, *self._args)
+        create = jax.jit(self._create, out_shardings=layout) if layout else self._create
+        state: Params = create(key, *self._args)
         return state
 
 

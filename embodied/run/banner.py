@@ -26,21 +26,23 @@ def start_banner(options: RunOptions, requirements: Requirements, multiplier: in
     Raises:
       ConfigError: The replay needs more than the machine has, and `replay_strict` is set.
     """
-    updates = options.updates_per_step
-    budget = int(options.steps)
-    replay, problem = replay_needs(requirements, budget, Path(options.logdir))
+    replay, problem = replay_needs(requirements, int(options.steps), Path(options.logdir))
     if problem and options.replay_strict:
         raise ConfigError(f"{problem} Or set --replay.strict False to start nevertheless.")
-    return "\n".join(
-        [
-            f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
-            f"({multiplier} per step), {environments(options.envs)}",
-            f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
-            f"(train ratio {options.train_ratio:g}, {options.batch_size} x {options.batch_length} "
-            f"steps per update), from {options.batch_steps:,} items on",
-            replay,
-            *([f"Warning:  {problem}"] if problem else []),
-        ]
+    warning = [f"Warning:  {problem}"] if problem else []
+    return "\n".join([budget_and_learning(options, multiplier), replay, *warning])
+
+
+def budget_and_learning(options: RunOptions, multiplier: int) -> str:
+    """Describe the budget and the schedule of learning, in two lines."""
+    updates = options.updates_per_step
+    budget = int(options.steps)
+    return (
+        f"Budget:   {budget:,} agent steps = {budget * multiplier:,} frames "
+        f"({multiplier} per step), {environments(options.envs)}\n"
+        f"Learning: {updates:.4g} updates per agent step, {updates / multiplier:.4g} per frame "
+        f"(train ratio {options.train_ratio:g}, {options.batch_size} x {options.batch_length} "
+        f"steps per update), from {options.batch_steps:,} items on"
     )
 
 

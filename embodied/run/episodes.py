@@ -113,6 +113,29 @@ class EpisodeLogger:
             return None
         return self._finish(worker, bool(transition["is_terminal"]))
 
+    def count(
+        self, score: float, length: int, changes: int, logs: Mapping[str, tuple[int, float, float]]
+    ) -> None:
+        """Log a whole episode that has ended, also one that something else has collected.
+
+        Args:
+          score: Sum of the rewards.
+          length: Agent steps, the reset not counted.
+          changes: Steps at which the reward changed by 0.01 or more.
+          logs: Of each logged scalar, how many values there were, their sum and their maximum.
+        """
+        self._scores.append(score)
+        if self._logger:
+            mean = sum(self._scores) / len(self._scores)
+            result = {"score": score, "length": length, "score_mean": mean}
+            self._logger.add(result, prefix="episode")
+        self.finished += 1
+        if length > 0:
+            self._stats.add("reward_rate", changes / length)
+        for key, (count, total, maximum) in logs.items():
+            self._stats.add({f"{key}/avg": total / count, f"{key}/max": maximum})
+            self._stats.add(f"{key}/sum", total)
+
     def forget(self) -> None:
         """Drop unfinished episodes, because the environments start anew."""
         self._episodes.clear()
@@ -150,17 +173,7 @@ class EpisodeLogger:
     def _finish(self, worker: int, terminal: bool) -> Episode:
         episode = self._episodes.pop(worker)
         length = episode.steps - 1
-        self._scores.append(episode.score)
-        if self._logger:
-            mean = sum(self._scores) / len(self._scores)
-            result = {"score": episode.score, "length": length, "score_mean": mean}
-            self._logger.add(result, prefix="episode")
-        self.finished += 1
-        if length > 0:
-            self._stats.add("reward_rate", episode.changes / length)
-        for key, (count, total, maximum) in episode.logs.items():
-            self._stats.add({f"{key}/avg": total / count, f"{key}/max": maximum})
-            self._stats.add(f"{key}/sum", total)
+        self.count(episode.score, length, episode.changes, episode.logs)
         videos = {key: np.stack(frames) for key, frames in episode.pictures.items()}
         for key, video in videos.items():
             self._stats.add(f"policy_{key}", video, "last")

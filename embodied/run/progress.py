@@ -58,18 +58,20 @@ class Progress:
         self._announced = False
         self.rate = Rate()
 
-    def on_update(self, step: int) -> None:
-        """Count an update; the estimate is printed when enough of them have been measured."""
-        self._updates += 1
+    def on_update(self, step: int, count: int = 1) -> None:
+        """Count updates; the estimate is printed when enough of them have been measured."""
+        self._updates += count
         if self._mark is None:
             self._mark = (time.perf_counter(), self._updates)
         elif not self._announced and self._updates - self._mark[1] >= _MEASURED_UPDATES:
+            first = self._mark[1]
             self.measure()
             self._announced = True
             left = self.seconds_left(step, env_rate=0)
             if left is not None:
+                measured = self._updates - first
                 print(
-                    f"Measured {_MEASURED_UPDATES} updates: {self._seconds_per_update:.3g} s per "
+                    f"Measured {measured} updates: {self._seconds_per_update:.3g} s per "
                     f"update with its environment steps, about {format_duration(left)} for the "
                     "rest of the budget.",
                     flush=True,

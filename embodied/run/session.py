@@ -52,9 +52,8 @@ class Session:
                 yield
         except NonFiniteError as error:
             path = save_batch(error, Path(logdir))
-            error.add_note(
-                f"The batch of this update is in {path}. The checkpoint before it is still there."
-            )
+            where = f"The batch of this update is in {path}. " if path else ""
+            error.add_note(f"{where}The checkpoint before it is still there.")
             raise
 
     @contextlib.contextmanager

@@ -1,10 +1,16 @@
-"""Environments as pure functions of JAX arrays; the protocol is in `embodied.jax.pure_env`."""
+"""Environments as pure functions of JAX arrays; the protocol is in `embodied.jax.pure_env`.
 
-from typing import Any
+Nothing here imports JAX before an environment is made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from embodied.envs.errors import UnknownTask
-from embodied.envs.pure import toy
-from embodied.jax.pure_env import PureEnv, bounded
+
+if TYPE_CHECKING:
+    from embodied.jax.pure_env import PureEnv
 
 _TOY = "jaxtoy_"
 
@@ -19,9 +25,12 @@ def make_pure(task: str, config: Any) -> PureEnv:
     Raises:
       UnknownTask: There is none of that name.
     """
+    from embodied.envs.pure import toy
+    from embodied.jax.pure_env import bounded
+
     if not task.startswith(_TOY):
         raise UnknownTask(
-            f"Got task {task!r}, expected an environment in JAX such as {_TOY}grid; others run "
-            "with --script train."
+            f"Got task {task!r} for the script ondevice, expected an environment in JAX such as "
+            f"{_TOY}grid; others run with --script train."
         )
     return bounded(toy.make(task.removeprefix(_TOY)))

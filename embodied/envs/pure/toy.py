@@ -11,12 +11,10 @@ import numpy as np
 from embodied.core.space import Space
 from embodied.core.suggest import hint
 from embodied.envs.errors import UnknownTask
+from embodied.envs.toy import CUES, HIDDEN, JAX_TASKS, QUESTION, Toy
 from embodied.jax.pure_env import Arrays, PureEnv, State
 
-TASKS = ("cue", "memory", "cue_shuffled", "grid")
-CUES = 4
-HIDDEN, QUESTION = CUES, CUES + 1
-LENGTH, DELAY = 10, 5
+LENGTH, DELAY = Toy.LENGTH, Toy.DELAY
 
 
 def make(task: str = "cue") -> PureEnv:
@@ -25,9 +23,10 @@ def make(task: str = "cue") -> PureEnv:
     Raises:
       UnknownTask: There is none of that name.
     """
-    if task not in TASKS:
+    if task not in JAX_TASKS:
         raise UnknownTask(
-            f"Unknown toy task {task!r}, expected one of {', '.join(TASKS)}.{hint(task, TASKS)}"
+            f"Unknown toy task {task!r}, expected one of {', '.join(JAX_TASKS)}."
+            f"{hint(task, JAX_TASKS)}"
         )
     return Grid() if task == "grid" else Cue(task)
 
