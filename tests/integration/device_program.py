@@ -14,7 +14,6 @@ from embodied.jax.jax_agent import JaxAgent
 from embodied.jax.platform import join_hosts, prepare_process
 from embodied.run.replicas import Replicas
 
-UPDATES = 20
 OPTIONS = ["--configs", "debug", "--task", "toy_memory", "--jax.mock_devices", "4"]
 OPTIONS += ["--jax.enable_policy", "False", "--agent.report", "False", "--agent.imag_length", "3"]
 OPTIONS += ["--batch_length", "4", "--report_length", "4"]
@@ -24,9 +23,8 @@ OPTIONS += ["--.*\\.deter", "16", "--.*\\.hidden", "16", "--.*\\.stoch", "4"]
 LAYOUTS = {
     "one": ([0], [1, 1, 1]),
     "mixed": ([3, 2, 1, 0], [1, 2, 2]),
-    # Of two processes, each of which has two devices of its own.
-    "hosts": ([0, 1], [-1, 1, 1]),
-    "hosts_sharded": ([0, 1], [1, -1, 1]),
+    # Of two processes, each of which has two devices of its own: batch and parameters are split.
+    "hosts": ([0, 1], [1, -1, 1]),
 }
 
 
@@ -70,7 +68,8 @@ def losses(agent, stream, config, updates):
     return [float(metrics["opt/loss"]) for metrics in found if metrics]
 
 
-def main(folder, names, hosts):
+def main(folder, names, updates, hosts):
+    """Train with each layout, half of the updates before and half after a checkpoint."""
     config = parse([*OPTIONS, *hosts]).config
     join_hosts(config.jax.coordinator_address, config.replica, config.replicas)
     replicas = Replicas(config.replica, config.replicas, config.clock_addr)
@@ -80,14 +79,14 @@ def main(folder, names, hosts):
         agent, config = make_agent(spaces, name, hosts)
         stream = batches(agent, config)
         replicas.meet()
-        first = losses(agent, stream, config, UPDATES // 2)
+        first = losses(agent, stream, config, updates // 2)
         # The second half starts from what the first agent of all has saved.
         checkpoint = Checkpoint(folder)
         checkpoint.register("agent", agent)
         checkpoint.load_or_save(0)
         checkpoint.wait()
         assert agent.save()["params"].keys() == agent.params.keys()
-        result[name] = first + losses(agent, stream, config, UPDATES // 2)
+        result[name] = first + losses(agent, stream, config, updates // 2)
         kernels = [v for k, v in agent._params.items() if k.endswith("/kernel")]
         shares = [value.addressable_shards[0].data.size / value.size for value in kernels]
         result[f"{name}/share"] = float(np.mean(shares))
@@ -96,4 +95,4 @@ def main(folder, names, hosts):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2].split(","), sys.argv[3:])
+    main(sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), sys.argv[4:])

@@ -19,9 +19,9 @@ PROGRAM = pathlib.Path(__file__).parent / "device_program.py"
 HOSTS = ("--jax.coordinator_address", "localhost:1", "--replicas", "2")
 
 
-def start(folder, layouts, *hosts):
+def start(folder, layouts, updates, *hosts):
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(folder), ",".join(layouts), *hosts],
+        [sys.executable, str(PROGRAM), str(folder), ",".join(layouts), str(updates), *hosts],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
         stdout=subprocess.PIPE,
@@ -37,7 +37,7 @@ def result(process):
 
 @pytest.mark.slow
 def test_layouts_give_the_same_losses_and_share_checkpoints(tmp_path):
-    found = result(start(tmp_path, ("one", "mixed")))
+    found = result(start(tmp_path, ("one", "mixed"), 20))
     assert len(found["one"]) >= 20
     # Parameters are copied where only the batch is split, and held in parts where they are split.
     for layout, share in {"one": 1, "mixed": 1 / 4}.items():
@@ -54,19 +54,18 @@ SMOOTH = ["--agent.rewhead.output", "symlog_mse", "--agent.value.output", "symlo
 
 @pytest.mark.slow
 def test_two_processes_give_the_same_losses_and_share_checkpoints(tmp_path):
-    one = result(start(tmp_path, ("one",), *SMOOTH))["one"]
-    assert len(one) >= 20
+    updates = 6  # Two processes on two cores wait for each other hundreds of times in each.
+    one = result(start(tmp_path, ("one",), updates, *SMOOTH))["one"]
+    assert len(one) >= updates
     hosts = ["--replicas", "2", "--jax.mock_devices", "2"]
     hosts += ["--jax.coordinator_address", resolve("localhost:{auto}")]
     hosts += ["--clock_addr", resolve("localhost:{auto}")]
-    layouts = ("hosts", "hosts_sharded")
-    processes = [start(tmp_path, layouts, *SMOOTH, *hosts, "--replica", str(i)) for i in range(2)]
+    options = [("hosts",), updates, *SMOOTH, *hosts]
+    processes = [start(tmp_path, *options, "--replica", str(i)) for i in range(2)]
     first, second = map(result, processes)
     assert first == second
-    for layout in layouts:
-        np.testing.assert_allclose(first[layout], one, rtol=1e-4, err_msg=layout)
-    assert first["hosts/share"] == 1
-    assert first["hosts_sharded/share"] < 0.6
+    np.testing.assert_allclose(first["hosts"], one, rtol=1e-4)
+    assert first["hosts/share"] < 0.6
 
 
 def test_batches_that_cannot_be_split():

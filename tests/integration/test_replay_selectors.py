@@ -1,4 +1,4 @@
-"""Training on the dummy task with a mixture of all ways to draw from the replay."""
+"""Training with a mixture of all ways to draw from the replay."""
 
 import json
 import os
@@ -15,10 +15,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_dummy_run_trains(tmp_path):
+def test_a_run_trains(tmp_path):
     fracs = {"uniform": 0.4, "priority": 0.3, "recency": 0.3}
-    command = [sys.executable, "dreamerv3/main.py", "--configs", "debug", "--run.steps", "200"]
-    command += ["--logdir", str(tmp_path), "--run.log_every", "1", "--replay.prio.initial", "77"]
+    command = [sys.executable, "dreamerv3/main.py", "--configs", "debug", "--task", "toy_memory"]
+    command += ["--logdir", str(tmp_path), "--run.steps", "200", "--run.log_every", "1"]
+    command += ["--agent.report", "False", "--replay.prio.initial", "77"]
     for name, value in fracs.items():
         command += [f"--replay.fracs.{name}", str(value)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
