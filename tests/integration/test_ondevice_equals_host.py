@@ -93,7 +93,7 @@ def test_same_draws_give_the_same_steps_latents_and_parameters():
     sizes = Sizes([SEED], WORLDS, CAPACITY, 10_000, True)
     program = OnDevice(Dreamer, env, options, platform, sizes)
     needed = config.batch_size * config.batch_length
-    plans = [UpdatePlan(0.2, needed, WORLDS, program.window, CAPACITY) for _ in range(2)]
+    plans = [UpdatePlan(0.5, needed, WORLDS, program.window, CAPACITY) for _ in range(2)]
     obs_space = {k: x for k, x in whole_obs_space(env).items() if not k.startswith("log/")}
     model = Dreamer(obs_space, env.act_space, options, platform.dtype)
     host = HostLoop(model, program.save()[0]["agent"]["params"], config, plans[0])
