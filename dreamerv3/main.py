@@ -54,29 +54,11 @@ def train(argv: Sequence[str]) -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s")
     config = command_line.resolve(argv)
     # Only a command line that makes sense has to wait for JAX.
-    from dreamerv3.cli import factories, scripts
-    from dreamerv3.cli.failures import explained
-    from dreamerv3.cli.next_steps import announced
-    from dreamerv3.cli.run_folder import claimed
-    from embodied.envs.errors import EnvError
-    from embodied.jax.platform import (
-        PlatformError,
-        describe_platform,
-        join_hosts,
-        prepare_process,
-    )
-    from embodied.jax.sharding import check_devices
-    from embodied.run.folder_lock import FolderInUseError
+    from dreamerv3.cli.launch import REFUSALS, launch
 
     try:
-        join_hosts(config.jax.coordinator_address, config.replica, config.replicas)
-        platform = prepare_process(config.jax)
-        print(describe_platform(platform.name, config.jax.platform), flush=True)
-        factories.check_env(config)
-        check_devices(platform.name, config.jax)
-        with claimed(config), explained(config.logdir), announced(config):
-            scripts.start(config)
-    except (ConfigError, EnvError, FolderInUseError, PlatformError) as error:
+        launch(config)
+    except REFUSALS as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from error
 

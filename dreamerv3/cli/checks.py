@@ -37,7 +37,7 @@ _POOLING = ("max", "mean")
 
 #: Values that an option may have, or entries if it is a list. Others may have any of their type.
 CHOICES: Mapping[str, Sequence[str]] = {
-    "script": tuple(SCRIPTS),
+    "script": SCRIPTS,
     "logger.outputs": tuple(MAKERS),
     "env.atari.actions": _ATARI_ACTIONS,
     "env.atari.lives": _LIVES,

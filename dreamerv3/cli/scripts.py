@@ -9,30 +9,40 @@ from typing import Any
 
 from dreamerv3.cli import factories
 from embodied.core.config import Config
+from embodied.run.session import PROGRAM, Caller
 
 
-def start(config: Config) -> None:
-    """Run the script that the config names, to its end."""
-    SCRIPTS[config.script](config)
+def start(config: Config, caller: Caller = PROGRAM) -> None:
+    """Run the script that the config names, to its end.
+
+    Args:
+      config: The whole config.
+      caller: What starts it; another than the program can only start `CALLABLE` scripts.
+    """
+    if config.script in CALLABLE:
+        CALLABLE[config.script](config, caller)
+    else:
+        PROCESSES[config.script](config)
 
 
-def train(config: Config) -> None:
+def train(config: Config, caller: Caller) -> None:
     """Collect experience and learn from it."""
     from embodied.run.train import train
 
     envs = factories.EnvMaker(config)
-    train(partial(factories.make_agent, config, envs=envs), *_shared(config, envs))
+    train(partial(factories.make_agent, config, envs=envs), *_shared(config, envs), caller=caller)
 
 
-def collect(config: Config) -> None:
+def collect(config: Config, caller: Caller) -> None:
     """Fill a replay folder with the steps of a saved agent, or at random."""
     from embodied.run.collect import collect
 
     envs = factories.EnvMaker(config)
-    collect(partial(factories.make_acting_agent, config, envs=envs), *_shared(config, envs))
+    make_agent = partial(factories.make_acting_agent, config, envs=envs)
+    collect(make_agent, *_shared(config, envs), caller=caller)
 
 
-def offline(config: Config) -> None:
+def offline(config: Config, caller: Caller) -> None:
     """Train from the replay of another run."""
     from embodied.run.offline import offline
 
@@ -43,10 +53,11 @@ def offline(config: Config) -> None:
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
         factories.make_options(config),
+        caller,
     )
 
 
-def train_eval(config: Config) -> None:
+def train_eval(config: Config, caller: Caller) -> None:
     """Train, and evaluate in separate environments."""
     from embodied.run.train_eval import train_eval
 
@@ -61,10 +72,11 @@ def train_eval(config: Config) -> None:
         partial(factories.make_stream, config),
         partial(factories.make_logger, config),
         factories.make_options(config),
+        caller,
     )
 
 
-def eval_only(config: Config) -> None:
+def eval_only(config: Config, caller: Caller) -> None:
     """Evaluate a saved agent."""
     from embodied.run.eval_only import eval_only
 
@@ -73,6 +85,7 @@ def eval_only(config: Config) -> None:
         partial(factories.make_acting_agent, config, envs=envs),
         envs,
         factories.make_options(config),
+        caller,
     )
 
 
@@ -140,15 +153,20 @@ def _shared(config: Config, envs: factories.EnvMaker) -> tuple[Any, ...]:
     )
 
 
-SCRIPTS: dict[str, Callable[[Config], None]] = {
+#: Scripts that run in the process that starts them.
+CALLABLE: dict[str, Callable[[Config, Caller], None]] = {
     "train": train,
     "train_eval": train_eval,
     "eval_only": eval_only,
     "collect": collect,
     "offline": offline,
+}
+#: Scripts that want a process, or several, for themselves.
+PROCESSES: dict[str, Callable[[Config], None]] = {
     "ondevice": ondevice,
     "parallel": parallel,
     "parallel_env": parallel_env,
     "parallel_envs": parallel_envs,
     "parallel_replay": parallel_replay,
 }
+SCRIPTS = (*CALLABLE, *PROCESSES)

@@ -1,6 +1,8 @@
 """Saves the state of a run and finds it again after any kind of end."""
 
+import json
 import logging
+import math
 import os
 import shutil
 import threading
@@ -23,6 +25,7 @@ from embodied.core.state_tree import FlatState, flatten
 
 _LOG = logging.getLogger(__name__)
 _LATEST = "latest"
+_BEST, _BEST_SCORE = "best", "best.json"
 
 
 class Deferred(NamedTuple):
@@ -55,8 +58,9 @@ class Checkpoint:
 
     Every save makes a new folder. The states are taken at once, so they belong together; writing
     happens in a thread. The file `latest` names the folder to continue from and is replaced only
-    when that folder is complete and on the disk. What cannot be written is reported as a warning,
-    the run goes on, and the previous snapshot stays.
+    when that folder is complete and on the disk. The snapshot with the best score, if there are
+    scores, is kept too, and the link `best` leads to it. What cannot be written is reported as a
+    warning, the run goes on, and the previous snapshot stays.
 
     One directory belongs to one process at a time; objects of this class are used by one thread.
     """
@@ -122,13 +126,21 @@ class Checkpoint:
         """All complete snapshots, the one to continue from first."""
         return self._candidates(self.directory)
 
-    def save(self, step: int) -> None:
+    def best_score(self) -> float:
+        """Score of the snapshot that is kept as the best, minus infinity if there is none."""
+        try:
+            return float(json.loads((self.directory / _BEST_SCORE).read_text())["score"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return -math.inf
+
+    def save(self, step: int, score: float | None = None) -> None:
         """Take the states now and write them in a thread.
 
         A snapshot that is still being written is waited for; see `busy`.
 
         Args:
           step: Step to label the snapshot with.
+          score: Makes it the one that is kept as the best.
 
         Raises:
           TypeError: If a state holds something that cannot be saved.
@@ -147,7 +159,10 @@ class Checkpoint:
             return
         # Not a daemon: a program that ends by itself completes the snapshot first.
         self._thread = threading.Thread(
-            target=self._write, args=(step, states, writers), name="checkpoint", daemon=False
+            target=self._write,
+            args=(step, states, writers, score),
+            name="checkpoint",
+            daemon=False,
         )
         self._thread.start()
 
@@ -249,7 +264,11 @@ class Checkpoint:
         return False
 
     def _write(
-        self, step: int, states: Mapping[str, FlatState], writers: list[Callable[[], None]]
+        self,
+        step: int,
+        states: Mapping[str, FlatState],
+        writers: list[Callable[[], None]],
+        score: float | None,
     ) -> None:
         """Body of the thread: write the snapshot, point to it, delete old ones."""
         try:
@@ -267,11 +286,23 @@ class Checkpoint:
             temporary = self.directory / f"{TEMPORARY}{_LATEST}"
             write_durably(temporary, path.name.encode())
             os.replace(temporary, self.directory / _LATEST)
+            if score is not None:
+                self._point_to_best(path.name, step, score)
             sync_folder(self.directory)
             self._problem = None
             self._remove_old([*older, written])
         except Exception as error:
             self._report(step, error)
+
+    def _point_to_best(self, name: str, step: int, score: float) -> None:
+        """Replace the link to the best snapshot and its score; the old one is then like others."""
+        link = self.directory / f"{TEMPORARY}{_BEST}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+        os.replace(link, self.directory / _BEST)
+        noted = self.directory / f"{TEMPORARY}{_BEST_SCORE}"
+        write_durably(noted, json.dumps({"score": score, "step": step}).encode())
+        os.replace(noted, self.directory / _BEST_SCORE)
 
     def _report(self, step: int, error: Exception) -> None:
         self._problem = error
@@ -313,9 +344,10 @@ class Checkpoint:
             _LOG.warning("Skipping a damaged checkpoint: %s", error)
 
     def _remove_old(self, snapshots: list[Snapshot]) -> None:
-        """Delete all but the last snapshots and those that `keep_every` asks for."""
+        """Delete all but the last snapshots, the best, and those that `keep_every` asks for."""
         snapshots = sorted(snapshots, key=lambda snapshot: snapshot.order)
         kept = {snapshot.path for snapshot in snapshots[-self._keep :]}
+        kept.add(self.directory / (self.directory / _BEST).resolve().name)
         periods: set[int] = {0}
         for snapshot in snapshots if self._keep_every else ():
             period = snapshot.step // self._keep_every
@@ -347,7 +379,11 @@ def _folders(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     paths = sorted(directory.iterdir())
-    return [path for path in paths if path.is_dir() and not path.name.startswith(TEMPORARY)]
+    return [
+        path
+        for path in paths
+        if path.is_dir() and path.name != _BEST and not path.name.startswith(TEMPORARY)
+    ]
 
 
 def _order_in_name(path: Path) -> int:

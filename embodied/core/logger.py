@@ -67,6 +67,10 @@ class Logger:
             name = f"{prefix}/{key}" if prefix else key
             self._records.append(Record(step, name, _as_value(name, item)))
 
+    def attach(self, output: Writer) -> None:
+        """Add a destination of the records."""
+        self._outputs.append(output)
+
     def write(self) -> None:
         """Hand the buffered records to every output and empty the buffer."""
         if not self._records:

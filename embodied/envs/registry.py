@@ -182,7 +182,7 @@ def split(task: str) -> tuple[str, str]:
     Raises:
       UnknownTask: There is no such suite, or nothing follows it.
     """
-    if import_path.PATTERN.fullmatch(task):
+    if import_path.matches(task):
         return CUSTOM, task
     suite, _, rest = task.partition("_")
     if suite not in SUITES:

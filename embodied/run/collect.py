@@ -3,7 +3,7 @@
 import dataclasses
 
 from embodied.run.options import RunOptions
-from embodied.run.session import session
+from embodied.run.session import PROGRAM, Caller, session
 from embodied.run.setup import (
     MakeAgent,
     MakeEnv,
@@ -23,6 +23,7 @@ def collect(
     make_stream: MakeStream,
     make_logger: MakeLogger,
     options: RunOptions,
+    caller: Caller = PROGRAM,
 ) -> None:
     """Act for `options.steps` agent steps and store them.
 
@@ -31,7 +32,7 @@ def collect(
     returns, with what the agent wants stored besides observations and actions.
     """
     options = dataclasses.replace(options, train_ratio=0.0, report_every=0.0)
-    with session() as here:
+    with session(caller) as here:
         run = set_up(here, options, make_agent, make_replay, make_stream, make_logger)
         resume(run)
         start_environments(run, make_env)

@@ -14,13 +14,15 @@ from embodied.run.banner import environments
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.options import RunOptions
-from embodied.run.session import Session, session
+from embodied.run.session import PROGRAM, Caller, Session, session
 from embodied.run.setup import MakeAgent, MakeEnv
 
 EPISODES, SUMMARY, VIDEOS = "episodes.jsonl", "summary.json", "videos"
 
 
-def eval_only(make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions) -> None:
+def eval_only(
+    make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions, caller: Caller = PROGRAM
+) -> None:
     """Run exactly `options.eval_eps` episodes over `options.eval_envs` environments.
 
     The folder `options.logdir` gets `episodes.jsonl` with a line per episode (`episode`, `env`,
@@ -33,13 +35,14 @@ def eval_only(make_agent: MakeAgent, make_env: MakeEnv, options: RunOptions) -> 
         needed.
       make_env: Makes the environment of an index; sent to worker processes.
       options: Options of the run.
+      caller: What has started the script.
 
     Raises:
       FileNotFoundError: If `options.from_checkpoint` has no checkpoint.
       ValueError: If the checkpoint does not fit the agent.
       SystemExit: After a signal, with the exit code; episodes that were complete are kept.
     """
-    with session() as here:
+    with session(caller) as here:
         with here.phase("Building the agent"):
             agent = make_agent()
         source = _load(agent, options, here)

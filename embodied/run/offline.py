@@ -6,7 +6,7 @@ from embodied.core.config import ConfigError
 from embodied.core.replay.schema import Schema
 from embodied.run.options import RunOptions
 from embodied.run.run import Run
-from embodied.run.session import session
+from embodied.run.session import PROGRAM, Caller, session
 from embodied.run.setup import (
     MakeAgent,
     MakeLogger,
@@ -24,6 +24,7 @@ def offline(
     make_stream: MakeStream,
     make_logger: MakeLogger,
     options: RunOptions,
+    caller: Caller = PROGRAM,
 ) -> None:
     """Train on a copy of another run's replay, without environments.
 
@@ -37,7 +38,7 @@ def offline(
       ConfigError: If there are too few steps to learn from, or others than the agent reads; nothing
         is written then.
     """
-    with session() as here:
+    with session(caller) as here:
         run = set_up(here, options, make_agent, make_replay, make_stream, make_logger)
         if not run.checkpoint.exists():
             _copy_steps(run)

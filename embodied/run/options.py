@@ -42,6 +42,7 @@ class RunOptions:
     save_every: float = 900
     keep: int = 2
     keep_every: int = 0
+    keep_best: bool = False
     overlap: int = 0
     envs: int = 16
     parallel: str | bool = "auto"

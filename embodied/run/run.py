@@ -194,11 +194,15 @@ class Run:
         self.progress.measure()
         print(self.progress.line(step, self.schedule.made, rate, self.schedule.waiting), flush=True)
 
-    def save(self) -> None:
-        """Start to write a checkpoint."""
+    def save(self, score: float | None = None) -> None:
+        """Start to write a checkpoint.
+
+        Args:
+          score: Of an evaluation just now that was better than all before, if it was.
+        """
         self.settle()
         with self.session.busy("taking a checkpoint", "save"):
-            self.checkpoint.save(int(self.step))
+            self.checkpoint.save(int(self.step), score)
             self.saved = self.position
 
     def settle(self) -> None:

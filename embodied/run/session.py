@@ -1,6 +1,7 @@
 """What stands beside the loop of a script: stopping, lines about long waits, times, clean-up."""
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +10,29 @@ from typing import Any, TypeVar, cast
 from embodied.core.interfaces import Stream
 from embodied.core.nonfinite import NonFiniteError, save_batch
 from embodied.core.timer import Timer
+from embodied.run.callbacks import NO_CALLBACKS, Callbacks
 from embodied.run.heartbeat import Heartbeat
 from embodied.run.stop import StopRequested, StopSignals
 
 Part = TypeVar("Part")
+
+
+@dataclasses.dataclass(frozen=True)
+class Caller:
+    """What has started a script.
+
+    Attributes:
+      callbacks: What to tell of the run.
+      own_process: Whether the process is there for the script alone, so that a second Ctrl+C ends
+        it.
+    """
+
+    callbacks: Callbacks = NO_CALLBACKS
+    own_process: bool = True
+
+
+#: The command line.
+PROGRAM = Caller()
 
 
 class Session:
@@ -23,14 +43,20 @@ class Session:
       heartbeat: Prints phases of the set-up and what takes long.
       timer: Measures where the time goes.
       cleanup: Closes the parts, the last one first.
+      callbacks: What to tell of the run.
       in_loop: Whether the set-up is over, so that there is something to save.
     """
 
     def __init__(
-        self, stop: StopSignals, heartbeat: Heartbeat, cleanup: contextlib.ExitStack
+        self,
+        stop: StopSignals,
+        heartbeat: Heartbeat,
+        cleanup: contextlib.ExitStack,
+        callbacks: Callbacks,
     ) -> None:
         """Put the surroundings together; see `session`."""
         self.stop, self.heartbeat, self.cleanup = stop, heartbeat, cleanup
+        self.callbacks = callbacks
         self.timer = Timer()
         self.in_loop = False
         self._main = threading.get_ident()
@@ -108,16 +134,19 @@ class Session:
 
 
 @contextlib.contextmanager
-def session() -> Iterator[Session]:
+def session(caller: Caller = PROGRAM) -> Iterator[Session]:
     """Surround a script: set-up first, then `Session.loop`, at last the clean-up.
+
+    Args:
+      caller: What has started the script.
 
     Raises:
       SystemExit: After a signal, with the exit code.
     """
     heartbeat = Heartbeat()
-    stop = StopSignals(doing=heartbeat.doing)
+    stop = StopSignals(doing=heartbeat.doing, own_process=caller.own_process)
     with stop, heartbeat, contextlib.ExitStack() as cleanup:
-        here = Session(stop, heartbeat, cleanup)
+        here = Session(stop, heartbeat, cleanup, caller.callbacks)
         try:
             yield here
         except StopRequested:
@@ -126,7 +155,7 @@ def session() -> Iterator[Session]:
         finally:
             with stop.protected():
                 cleanup.close()
-    if stop.requested:
+    if stop.exit_code:
         raise SystemExit(stop.exit_code)
 
 

@@ -11,6 +11,7 @@ from embodied.core.space import Space
 from embodied.core.streams import close_all
 from embodied.run.banner import environments, replay_requirements, start_banner
 from embodied.run.episodes import EpisodeLogger
+from embodied.run.observed_run import ObservedRun
 from embodied.run.options import RunOptions
 from embodied.run.replicas import Replicas, join
 from embodied.run.run import Run
@@ -63,7 +64,8 @@ def set_up(
             episodes = EpisodeLogger(logger, options.picture_every)
         else:
             episodes = make_episodes(logger)
-        run = Run(session, options, replicas, agent, replay, logger, episodes)
+        make_run = ObservedRun if session.callbacks else Run
+        run = make_run(session, options, replicas, agent, replay, logger, episodes)
         session.cleanup.callback(run.checkpoint.wait)
         run.checkpoint.register("step", run.step)
         run.checkpoint.register("agent", agent)

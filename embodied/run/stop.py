@@ -43,7 +43,9 @@ class StopSignals:
     """Turns the first signal into a request to stop, see `Place` for what happens to it.
 
     A thread says so at once, also while the main thread is in native code. A second SIGINT ends the
-    process at once. Signals are left alone outside the main thread.
+    process at once; where the process belongs to another program, such as a notebook, it raises
+    KeyboardInterrupt instead, and nothing ends the process. Signals are left alone outside the main
+    thread.
 
     Attributes:
       requested: Whether a signal has come.
@@ -51,13 +53,17 @@ class StopSignals:
       exit_code: Exit code that says so: 130 for SIGINT, 143 for SIGTERM, 0 for none.
     """
 
-    def __init__(self, grace: float = 5.0, doing: Callable[[], str] = str) -> None:
+    def __init__(
+        self, grace: float = 5.0, doing: Callable[[], str] = str, own_process: bool = True
+    ) -> None:
         """Create the context manager.
 
         Args:
           grace: Seconds that a wait, or what is not left during set-up, may go on.
           doing: Returns what the main thread is doing, for the line about a request.
+          own_process: Whether the process may be ended.
         """
+        self._own_process = own_process
         self.requested = False
         self.exit_code = 0
         self.deferred = False
@@ -105,6 +111,10 @@ class StopSignals:
         if self.stopping:
             raise StopRequested
 
+    def request(self) -> None:
+        """Ask for a stop without a signal, which is no reason for an exit code; from any thread."""
+        self.requested = True
+
     @property
     def stopping(self) -> bool:
         """Whether to stop now; never where several processes train, which agree on the step."""
@@ -135,11 +145,13 @@ class StopSignals:
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         """Handle a signal in the main thread, or what `_watch` sends when the grace is over."""
         leave = False
-        if not self.requested:
+        if not self.exit_code:
             self.requested = True
             self.exit_code = 128 + number
             self._announced.wait(1)  # The line about it comes before those that follow.
             leave = self._place is Place.SETUP
+        elif number == signal.SIGINT and not self._own_process:
+            raise KeyboardInterrupt
         elif self._overdue:
             again = self._place is Place.SETUP and self._swallowed
             self._swallowed = False
@@ -168,7 +180,7 @@ class StopSignals:
                 if not numbers:
                     return
                 for number in numbers:
-                    if first and number == signal.SIGINT:
+                    if first and number == signal.SIGINT and self._own_process:
                         _exit_now(number, "without saving")
                     if number in _SIGNALS and not first:
                         first = number
@@ -187,7 +199,7 @@ class StopSignals:
         self._announced.set()
 
     def _end_grace(self, number: int) -> None:
-        if self._nothing_to_save and not self._swallowed:
+        if self._nothing_to_save and not self._swallowed and self._own_process:
             _exit_now(number, "as there is nothing new to save")
         self._overdue = True
         # Wakes a wait. Not SIGINT, of which a second one ends everything.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from embodied.run.options import RunOptions
 from embodied.run.run import Run
-from embodied.run.session import session
+from embodied.run.session import PROGRAM, Caller, session
 from embodied.run.setup import (
     MakeAgent,
     MakeEnv,
@@ -24,6 +24,7 @@ def train(
     make_stream: MakeStream,
     make_logger: MakeLogger,
     options: RunOptions,
+    caller: Caller = PROGRAM,
 ) -> None:
     """Train until the budget is reached, then save, log and return.
 
@@ -37,6 +38,7 @@ def train(
       make_stream: Makes the stream of batches of a replay for `train` or `report`.
       make_logger: Makes the logger, whose step counts agent steps.
       options: Options of the run.
+      caller: What has started the script.
 
     Raises:
       SystemExit: After a signal, with the exit code.
@@ -44,7 +46,7 @@ def train(
       NonFiniteError: If an update fails and `nonfinite` does not skip it; nothing is saved then but
         the batch, in the logdir.
     """
-    with session() as here:
+    with session(caller) as here:
         run = set_up(here, options, make_agent, make_replay, make_stream, make_logger)
         resume(run)
         start_environments(run, make_env)

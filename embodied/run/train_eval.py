@@ -6,7 +6,7 @@ from embodied.run.banner import environments
 from embodied.run.episodes import Episode, EpisodeLogger
 from embodied.run.evaluation import Evaluation
 from embodied.run.options import RunOptions
-from embodied.run.session import session
+from embodied.run.session import PROGRAM, Caller, session
 from embodied.run.setup import (
     MakeAgent,
     MakeEnv,
@@ -29,6 +29,7 @@ def train_eval(
     make_stream: MakeStream,
     make_logger: MakeLogger,
     options: RunOptions,
+    caller: Caller = PROGRAM,
 ) -> None:
     """Train as `train` does; with every report, and at the end, run an evaluation.
 
@@ -36,6 +37,7 @@ def train_eval(
     environments. The mean of their scores is logged as `eval/episode/score`, without episodes that
     `eval.max_length` cuts off, their statistics as `eval/epstats`. Their steps go to a replay of
     their own, on which the agent reports its losses as `eval`. None of that influences training.
+    With `options.keep_best`, the checkpoint with the highest mean score is kept.
 
     Args:
       make_agent: Builds and compiles the agent.
@@ -44,12 +46,13 @@ def train_eval(
       make_stream: Makes the stream of batches of a replay for `train`, `report` or `eval`.
       make_logger: Makes the logger, whose step counts agent steps.
       options: Options of the run.
+      caller: What has started the script.
 
     Raises:
       SystemExit: After a signal, with the exit code.
       RuntimeError: If the last checkpoint cannot be written.
     """
-    with session() as here:
+    with session(caller) as here:
         run = set_up(here, options, make_agent, make_replays[0], make_stream, make_logger)
         eval_replay = make_replays[1]()
         add_replay(run, "eval_replay", eval_replay)
@@ -78,6 +81,8 @@ def train_eval(
                 length = sum(episode.length for episode in whole) / len(whole)
                 run.logger.add({"score": score, "length": length}, prefix="eval/episode")
                 print(f"Evaluation: mean score {score:.4g} of {len(whole)} episodes{cut}.")
+                if options.keep_best and score > run.checkpoint.best_score():
+                    run.save(score)
             elif finished:
                 print(f"Evaluation: no score{cut}, see --eval.max_length.")
             sys.stdout.flush()

@@ -18,6 +18,7 @@ from script_runs import (
     started,
 )
 
+from embodied.core.snapshot import open_snapshot
 from embodied.run.parallel.scripts import resolve
 
 
@@ -28,6 +29,7 @@ def scores(path, key):
 def test_train_eval(tmp_path):
     # Two environments of 37 and 47 steps take turns, however short their episodes are.
     options = {"script": "train_eval", "envs": 1, "longer": 10, "report_every": -1.0}
+    options["keep_best"] = True
     output = run(tmp_path, steps=200, **options)
     assert "Evaluation: mean score 41 of 5 episodes." in output
     evaluated = scores(tmp_path / "eval_scores.jsonl", "eval/episode/score")
@@ -35,6 +37,10 @@ def test_train_eval(tmp_path):
     assert scores(tmp_path / "scores.jsonl", "episode/score") == [37] * 5
     assert last_metrics(tmp_path, "eval/loss/count")["step"] == 400
     assert last_metrics(tmp_path, "eval/epstats/reward_rate")["step"] == 400
+    # Only the first evaluation was better than all before.
+    best = json.loads((tmp_path / "ckpt" / "best.json").read_text())
+    assert best == {"score": 41, "step": open_snapshot(tmp_path / "ckpt" / "best").step}
+    assert best["step"] < latest_step(tmp_path) == 200
     # Evaluations have no influence on training.
     alone = tmp_path / "alone"
     alone.mkdir()

@@ -52,6 +52,7 @@ DEFAULTS = {
     "env_timeout": 60.0,
     "keep": 2,
     "keep_every": 0,
+    "keep_best": False,
     "deterministic": True,
     "picture_every": 10,
     "eval_envs": 2,

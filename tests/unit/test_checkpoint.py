@@ -464,3 +464,21 @@ def test_deferred_files_are_written_in_the_thread_before_the_snapshot_is_complet
     checkpoint.register("large", other)
     checkpoint.load()
     assert other.loaded == {"value": 3}
+
+
+def test_the_best_snapshot_is_kept_until_there_is_a_better_one(tmp_path):
+    checkpoint, box = make(tmp_path, state=1)
+    assert checkpoint.best_score() == -np.inf
+    for step, score in enumerate([None, 2.5, None, None, 7.0, None]):
+        box.state = step
+        checkpoint.save(step, score)
+        assert checkpoint.wait()
+        if step == 3:
+            assert steps(tmp_path) == [1, 3]
+            assert checkpoint.best_score() == 2.5
+    assert steps(tmp_path) == [4, 5]
+    assert make(tmp_path)[0].best_score() == 7
+    assert [snapshot.step for snapshot in checkpoint.snapshots()] == [5, 4]
+    reader, box = make(tmp_path / "reader")
+    assert reader.load(tmp_path / "best").step == 4
+    assert box.state == 4

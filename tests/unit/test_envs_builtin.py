@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from embodied.envs.catch import BASKET, FRUIT, Catch
 from embodied.envs.check import check
 from embodied.envs.dummy import Dummy
 from embodied.envs.errors import UnknownTask
@@ -69,7 +70,7 @@ def test_dummy_follows_its_seed():
     assert (first != other).any()
 
 
-@pytest.mark.parametrize("env", [Dummy(length=30), *(Toy(task) for task in TASKS)])
+@pytest.mark.parametrize("env", [Dummy(length=30), Catch(), *(Toy(task) for task in TASKS)])
 def test_contract(env):
     report = check(env, steps=300)
     assert report.violations == {}
@@ -124,3 +125,30 @@ def test_shuffled_rewards_do_not_depend_on_the_actions():
 def test_unknown_toy_task():
     with pytest.raises(UnknownTask, match="'memory'"):
         Toy("memori")
+
+
+def test_catch_pays_for_being_under_the_fruit():
+    env, rng = Catch(seed=0), np.random.default_rng(0)
+    assert (env.random_return, round(env.good_return, 1)) == (10, 48.9)
+
+    def follow(image):
+        column = np.argwhere((image == FRUIT).all(-1))[0, 1]
+        basket = np.flatnonzero((image[-1] == BASKET).all(-1))  # Hidden behind a caught fruit.
+        return 1 + int(np.sign(column - basket[0])) if len(basket) else 1
+
+    def play_catch(choose):
+        obs, score, steps = env.step({"action": 0, "reset": True}), 0.0, 0
+        while not obs["is_last"]:
+            obs = env.step({"action": choose(obs["image"]), "reset": False})
+            score, steps = score + float(obs["reward"]), steps + 1
+        assert steps == 60
+        return score
+
+    assert abs(np.mean([play_catch(follow) for _ in range(200)]) - env.good_return) < 1
+    assert abs(np.mean([play_catch(lambda _: rng.integers(3)) for _ in range(200)]) - 10) < 1
+    state = env.save()
+    one = [env.step({"action": 2, "reset": False})["image"] for _ in range(70)]
+    env.load(state)
+    assert (
+        np.array(one) == [env.step({"action": 2, "reset": 0})["image"] for _ in range(70)]
+    ).all()

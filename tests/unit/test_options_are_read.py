@@ -21,7 +21,7 @@ READERS = {
     "run": ["embodied/run", "dreamerv3/cli/factories.py", "dreamerv3/cli/scripts.py"],
     "run.usage": ["embodied/core/usage.py"],
     "eval": ["embodied/run", "dreamerv3/cli/factories.py"],
-    "jax": ["embodied/jax", "dreamerv3/main.py"],
+    "jax": ["embodied/jax", "dreamerv3/cli/launch.py"],
     "agent": ["dreamerv3/agent.py"],
     "agent.dyn.rssm": ["dreamerv3/rssm.py"],
     "agent.enc.simple": ["dreamerv3/encoder.py"],
