@@ -11,7 +11,7 @@ import functools
 import pathlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dreamerv3.cli import agents, stored_steps
 from dreamerv3.cli.writers import make_outputs
@@ -36,6 +36,9 @@ from embodied.core.wrappers import (
 from embodied.envs import registry
 from embodied.run.options import EvalOptions, RunOptions
 from embodied.run.seed_run import seed_folders
+
+if TYPE_CHECKING:
+    from embodied.jax.pure_env import PureEnv
 
 #: Options that both the agent and the training loop read.
 SHARED = (
@@ -150,11 +153,20 @@ def check_env(config: Config) -> None:
       EnvError: If the environment cannot be made like this.
     """
     if config.script == "ondevice":
-        from embodied.envs.pure import make_pure
-
-        make_pure(config.task, config)
+        make_pure_env(config)
         return
     registry.check(config.task, config.env.get(registry.suite_of(config.task), {}))
+
+
+def make_pure_env(config: Config) -> PureEnv:
+    """Make the environment of the script `ondevice`.
+
+    Raises:
+      EnvError: If the task cannot be made, or is no environment in JAX.
+    """
+    from embodied.envs.pure import make_pure
+
+    return make_pure(config.task, config.env.get(registry.suite_of(config.task), {}))
 
 
 def wrap_env(env: Env) -> Env:
@@ -382,12 +394,11 @@ def make_program(config: Config) -> DeviceProgram:
       ConfigError: If the devices lack memory, or cannot share the seeds evenly.
       PlatformError: If the hardware that was asked for is not there.
     """
-    from embodied.envs.pure import make_pure
     from embodied.jax.ondevice import OnDevice, Sizes
     from embodied.jax.platform import prepare_process
     from embodied.jax.random_model import RandomModel
 
-    env = make_pure(config.task, config)
+    env = make_pure_env(config)
     sizes = Sizes(
         seeds=[seed.seed for seed in seed_configs(config)],
         worlds=config.run.envs,

@@ -43,7 +43,8 @@ class Suite:
       options: Arguments of the constructor that the suite decides.
       batched: Module and class that step many instances at once with the option `vector`.
       processes: Whether each instance should have a process of its own, without asking how long a
-        step takes: the simulator takes a while to start, or computes with JAX itself.
+        step takes: the simulator takes a while to start.
+      pure: Whether the class is a `PureEnv`, whose instances compute with JAX, all at once.
     """
 
     module: str
@@ -56,6 +57,7 @@ class Suite:
     options: tuple[tuple[str, Any], ...] = ()
     batched: tuple[str, str] | None = None
     processes: bool = False
+    pure: bool = False
 
 
 SUITES: Mapping[str, Suite] = MappingProxyType(
@@ -67,21 +69,20 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             example="dummy_disc",
             hint="Every kind of observation and action, for tests.",
         ),
-        "jaxtoy": Suite(
-            module="embodied.envs.pure.from_pure",
-            name="JaxToy",
-            requires=("jax",),
-            tasks=toy.JAX_TASKS,
-            example="jaxtoy_grid",
-            hint="The same in JAX and a grid world, also for the script ondevice.",
-            processes=True,
-        ),
         "toy": Suite(
             module="embodied.envs.toy",
             name="Toy",
             tasks=toy.TASKS,
             example="toy_cue",
             hint="Known best and random returns, for tests of learning.",
+        ),
+        "jaxtoy": Suite(
+            module="embodied.envs.pure.toy",
+            name="make",
+            tasks=toy.JAX_TASKS,
+            example="jaxtoy_grid",
+            hint="The same in JAX, and a grid world, also for the script ondevice.",
+            pure=True,
         ),
         "dmc": Suite(
             module="embodied.envs.dmc",
@@ -199,13 +200,44 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
             processes=True,
         ),
         "navix": Suite(
-            module="embodied.envs.navix",
+            module="embodied.envs.pure.navix",
             name="Navix",
-            extra="navix",
-            requires=("navix", "PIL"),
+            extra="jaxenvs",
+            requires=("navix",),
             example="navix_Empty-5x5",
             hint="Grid worlds; any id of the package, with or without Navix- and the version.",
-            processes=True,
+            pure=True,
+        ),
+        "gymnax": Suite(
+            module="embodied.envs.pure.gymnax",
+            name="Gymnax",
+            extra="jaxenvs",
+            requires=("gymnax",),
+            example="gymnax_CartPole-v1",
+            hint="Classic control, bsuite and MinAtar; any id of the package.",
+            pure=True,
+        ),
+        "xminigrid": Suite(
+            module="embodied.envs.pure.xminigrid",
+            name="XMiniGrid",
+            extra="jaxenvs",
+            requires=("xminigrid",),
+            example="xminigrid_MiniGrid-Empty-5x5",
+            hint="Grid worlds with rules; any id of the package.",
+            pure=True,
+        ),
+        "craftax": Suite(
+            module="embodied.envs.pure.craftax",
+            name="Craftax",
+            extra="jaxenvs",
+            requires=("craftax",),
+            tasks=tuple(
+                f"Craftax-{kind}-v1"
+                for kind in ("Symbolic", "Pixels", "Classic-Symbolic", "Classic-Pixels")
+            ),
+            example="craftax_Craftax-Symbolic-v1",
+            hint="Survival with achievements; the classic one is Crafter.",
+            pure=True,
         ),
         "gym": Suite(
             module="embodied.envs.from_gymnasium",

@@ -2,7 +2,8 @@
 
 A task is `<suite>_<rest>`, such as `dmc_walker_walk`, or an import path, `package.module:Name`, of
 a class or function that makes an environment of this project, of Gymnasium or of dm_env. Adapters
-and what they need are imported only by `make`; `check_task` imports nothing heavy.
+and what they need are imported only by `make`; `check_task` imports nothing heavy. Environments
+that are pure functions of JAX arrays are adapted, see `embodied.envs.pure`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from embodied.core.wrappers import ResizeImage
 from embodied.envs import import_path
 from embodied.envs.catalog import SUITES, Suite
 from embodied.envs.errors import EnvError, MissingExtra, UnknownOption, UnknownTask
+from embodied.envs.pure.kind import is_pure
 
 #: The suite of an import path, whose config block holds the constructor arguments.
 CUSTOM = "custom"
 #: Options of what adapts foreign environments, and of pictures. They hold for import paths whose
 #: constructor lacks them, and for the ids of Gymnasium.
 ADAPTER_OPTIONS = ("max_classes", "size")
+#: Option of what adapts environments in JAX.
+PICTURES = "log_image_every"
 #: Images of less height whose other sides are not smaller have their channels in front.
 SMALLEST_SIDE = 16
 #: Characters per line of `listing`.
@@ -65,6 +69,8 @@ def make(
 def check(task: str, overrides: Mapping[str, Any] | None = None) -> None:
     """Check all that can be known without making an environment, whose module is imported.
 
+    Environments of suites in JAX are made, as nothing is computed before the first episode.
+
     Args:
       task: As in `make`.
       overrides: Keyword arguments of the constructor.
@@ -77,7 +83,11 @@ def check(task: str, overrides: Mapping[str, Any] | None = None) -> None:
     batched = is_batched(task, overrides)
     target, arguments, keywords, _ = _find(task, overrides, batched)
     _check_keywords(target, arguments, keywords, task)
-    own = getattr(target, "check", None) if suite_of(task) != CUSTOM else None
+    suite = suite_of(task)
+    if suite != CUSTOM and SUITES[suite].pure:
+        construct(task, overrides)  # Which computes nothing, and knows the names of the package.
+        return
+    own = getattr(target, "check", None) if suite != CUSTOM else None
     if own is not None:
         own(*arguments, **keywords)
 
@@ -85,9 +95,9 @@ def check(task: str, overrides: Mapping[str, Any] | None = None) -> None:
 def is_batched(task: str, overrides: Mapping[str, Any] | None = None) -> bool:
     """Whether all instances are made at once, as a `BatchedEnv`.
 
-    That is so for suites with the option `vector` if it is set, and for an import path whose
-    constructor has the keyword `num_envs`, unless the overrides name it. The module of an import
-    path is imported.
+    That is so for suites with the option `vector` if it is set, for suites in JAX, and for an
+    import path of a class in JAX or whose constructor has the keyword `num_envs`, unless the
+    overrides name it. The module of an import path is imported.
 
     Raises:
       UnknownTask: The suite, the task or the import path does not exist.
@@ -97,8 +107,24 @@ def is_batched(task: str, overrides: Mapping[str, Any] | None = None) -> bool:
     suite, rest = split(task)
     options = overrides or {}
     if suite != CUSTOM:
-        return SUITES[suite].batched is not None and bool(options.get("vector"))
-    return "num_envs" not in options and "num_envs" in _keywords(import_path.load(rest), 0)[0]
+        entry = SUITES[suite]
+        return entry.pure or (entry.batched is not None and bool(options.get("vector")))
+    target = import_path.load(rest)
+    if is_pure(target):
+        return True
+    return "num_envs" not in options and "num_envs" in _keywords(target, 0)[0]
+
+
+def construct(task: str, overrides: Mapping[str, Any] | None = None) -> Any:
+    """Call the constructor of a task, and return what it makes as it is.
+
+    Raises:
+      UnknownTask: The suite, the task or the import path does not exist.
+      UnknownOption: The constructor has no such keyword.
+      MissingExtra: A package that the suite needs is not installed.
+    """
+    target, arguments, keywords, _ = _find(task, overrides)
+    return _call(target, arguments, keywords, {}, task)
 
 
 def needs_processes(task: str) -> bool:
@@ -141,6 +167,8 @@ def make_batch(
     filled = {"num_envs": envs, "seeds": seeds, "seed": seeds[0], "index": index}
     size = adapter.pop("size", None)
     env: Any = _call(target, arguments, keywords, filled, task)
+    if is_pure(env):
+        return _resized(_from_pure(env, envs, seeds[0], **adapter), size)
     if hasattr(env, "single_observation_space"):
         from embodied.envs.from_gymnasium_vector import FromGymnasiumVector
 
@@ -257,7 +285,8 @@ def _find(
     if suite == CUSTOM:
         target = import_path.load(rest)
         known, has_any = _keywords(target, 0)
-        lacking = [key for key in ADAPTER_OPTIONS if key not in known and not has_any]
+        options = (*ADAPTER_OPTIONS, PICTURES) if is_pure(target) else ADAPTER_OPTIONS
+        lacking = [key for key in options if key not in known and not has_any]
         adapter = {key: keywords.pop(key) for key in lacking if key in keywords}
         return target, (), keywords, adapter
     entry = SUITES[suite]
@@ -265,6 +294,8 @@ def _find(
         keywords.pop("vector", None)
     module, name = (entry.batched if batched else None) or (entry.module, entry.name)
     adapter = {}
+    if entry.pure and PICTURES in keywords:
+        adapter[PICTURES] = keywords.pop(PICTURES)
     # A single number is an option of the environment itself, such as the size of a grid.
     if suite in ("gymnasium", "gym") and isinstance(keywords.get("size"), tuple | list):
         adapter["size"] = keywords.pop("size")
@@ -328,6 +359,8 @@ def _keywords(target: Callable[..., Any], skip: int) -> tuple[list[str], bool]:
 
 def _adapt(env: Any, task: str, seed: int, **options: Any) -> Env:
     """Wrap what a constructor returned if it has a foreign interface."""
+    if is_pure(env):
+        return FirstOfBatch(_from_pure(env, 1, seed, **options))
     if hasattr(env, "obs_space") and hasattr(env, "act_space"):
         ours: Env = env
         return ours
@@ -343,6 +376,13 @@ def _adapt(env: Any, task: str, seed: int, **options: Any) -> Env:
         f"Got {type(env).__name__} from {task!r}, expected an environment with obs_space and "
         "act_space, or one of Gymnasium or dm_env."
     )
+
+
+def _from_pure(env: Any, envs: int, seed: int, log_image_every: int = 0, **_: Any) -> Env:
+    """Step copies of a pure environment from the host."""
+    from embodied.envs.pure.from_pure import FromPure
+
+    return FromPure(env, envs, seed, log_image_every)
 
 
 def _resized(env: Env, size: Any) -> Env:

@@ -32,7 +32,8 @@ class PureEnv(ABC):
     """One environment as functions of arrays, without a batch dimension.
 
     Nothing has to be inherited: any class with these four members will do. Keys of an observation
-    that start with `log/` are logged and never reach the agent.
+    that start with `log/` are logged and never reach the agent. An environment that can be drawn
+    also has `draw(state)`, which returns a picture, uint8 [height, width, 3], and is not compiled.
     """
 
     @property

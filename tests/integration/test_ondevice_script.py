@@ -167,7 +167,7 @@ def test_each_of_several_seeds_is_a_run_of_its_own(tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (("--task", "toy_cue"), "expected an environment in JAX such as"),
+        (("--task", "toy_cue"), "expected an environment in JAX"),
         (("--task", "jaxtoy_grdi"), "jaxtoy_grid"),
         (("--ondevice.chunk", "-1"), "Option 'ondevice.chunk' has to be at least 1, got -1"),
         (("--ondevice.seeds", "0"), "Option 'ondevice.seeds' has to be at least 1"),

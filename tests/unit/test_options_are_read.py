@@ -36,6 +36,12 @@ READERS = {
     "agent.valnorm": ["embodied/jax/normalize.py"],
     "agent.advnorm": ["embodied/jax/normalize.py"],
     **{f"env.{name}": [suite.module.replace(".", "/") + ".py"] for name, suite in SUITES.items()},
+    # Who makes environments in JAX takes an option of its own.
+    **{
+        f"env.{name}": [suite.module.replace(".", "/") + ".py", "embodied/envs/registry.py"]
+        for name, suite in SUITES.items()
+        if suite.pure
+    },
 }
 #: These only say what values are possible, or list names.
 IGNORED = ("checks.py", "run_folder.py", "command_line.py")
