@@ -394,7 +394,7 @@ def make_program(config: Config) -> DeviceProgram:
       ConfigError: If the devices lack memory, or cannot share the seeds evenly.
       PlatformError: If the hardware that was asked for is not there.
     """
-    from embodied.jax.ondevice import OnDevice, Sizes
+    from embodied.jax.ondevice import Evaluation, OnDevice, Sizes
     from embodied.jax.platform import prepare_process
     from embodied.jax.random_model import RandomModel
 
@@ -405,6 +405,9 @@ def make_program(config: Config) -> DeviceProgram:
         capacity=int(config.replay.size),
         steps=config.run.steps,
         online=config.replay.online,
+        evaluation=Evaluation(
+            config.run.eval_eps, config.eval.max_length, config.eval.mode == "deterministic"
+        ),
     )
     platform = prepare_process(config.jax, learning=True)
     options = agent_config(config)

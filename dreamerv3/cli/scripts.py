@@ -103,6 +103,7 @@ def ondevice(config: Config) -> None:
             partial(factories.make_loggers, config),
             factories.make_options(learning),
             config.ondevice.chunk,
+            config.ondevice.evaluate,
         )
 
 

@@ -86,6 +86,15 @@ class DeviceProgram(ABC):
         """Metrics of the model on stored steps, for each seed, without influence on anything."""
 
     @abstractmethod
+    def evaluate(self) -> list[dict[str, np.ndarray]]:
+        """Run episodes for each seed, without influence on anything.
+
+        Returns:
+          For each seed `score` [E] and `length` [E] of E episodes, and `partial`, bool [E], those
+          that were cut off.
+        """
+
+    @abstractmethod
     def save(self) -> list[dict[str, Any]]:
         """State of each seed: `agent`, as any agent saves it, and `ondevice`, all the rest."""
 

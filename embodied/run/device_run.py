@@ -48,6 +48,7 @@ class DeviceRun:
         program: DeviceProgram,
         loggers: list[Logger],
         length: int,
+        evaluates: bool = False,
     ) -> None:
         """Put the parts together.
 
@@ -57,6 +58,7 @@ class DeviceRun:
           program: Acts, stores and learns; it is not compiled yet.
           loggers: One per seed, each with a counter of agent steps.
           length: Most iterations per chunk.
+          evaluates: Whether an evaluation belongs to every report, and to the end.
         """
         self.options, self.session = options, session
         self.program = session.watched(
@@ -64,6 +66,7 @@ class DeviceRun:
             start=("running a chunk", "chunk"),
             fetch=("waiting for a chunk", "chunk"),
             report=("making a report", "report"),
+            evaluate=("evaluating", "evaluate"),
         )
         self.plan = UpdatePlan(
             options.updates_per_step,
@@ -87,6 +90,7 @@ class DeviceRun:
         self._running: _Chunk | None = None
         self._updates = 0  # Of the results that were taken in.
         self._logged, self._saved = (0, 0), -1
+        self._evaluates, self._evaluated = evaluates, -1
         self._should_report = Clock(options.report_every)
         self._should_log = Clock(options.log_every)
         self._should_save = Clock(options.save_every)
@@ -158,10 +162,25 @@ class DeviceRun:
             self._running = None
 
     def report(self) -> None:
-        """Log what the models believe."""
+        """Log what the models believe, and how well they do."""
         self.settle()
+        self.evaluate()
         for seed, metrics in zip(self.seeds, self.program.report(), strict=True):
             seed.logger.add(metrics, prefix="report")
+
+    def evaluate(self) -> None:
+        """Log the mean score of an evaluation of each seed, unless that was done just now."""
+        if not self._evaluates or self._evaluated == self.step:
+            return
+        self._evaluated = self.step
+        scores = []
+        for seed, found in zip(self.seeds, self.program.evaluate(), strict=True):
+            whole = ~found["partial"]
+            if whole.any():
+                means = {key: float(found[key][whole].mean()) for key in ("score", "length")}
+                seed.logger.add(means, prefix="eval/episode")
+                scores.append(f"{means['score']:.4g}")
+        print(f"Evaluation: mean score {', '.join(scores) or 'unknown'}.", flush=True)
 
     def log(self) -> None:
         """Write all metrics, and print how far the run has come."""
@@ -213,6 +232,8 @@ class DeviceRun:
           RuntimeError: If a checkpoint cannot be written.
         """
         self.settle()
+        if not self.session.stop.requested:
+            self.evaluate()
         with self.session.heartbeat.activity("writing the last checkpoint"):
             # Also tells whether an earlier save at the same position has failed.
             written = [seed.checkpoint.wait() for seed in self.seeds]

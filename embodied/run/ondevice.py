@@ -7,7 +7,11 @@ from embodied.run.session import session
 
 
 def ondevice(
-    make_program: MakeProgram, make_loggers: MakeLoggers, options: RunOptions, length: int
+    make_program: MakeProgram,
+    make_loggers: MakeLoggers,
+    options: RunOptions,
+    length: int,
+    evaluates: bool = False,
 ) -> None:
     """Train until the budget is reached, then save, log and return.
 
@@ -20,6 +24,7 @@ def ondevice(
       make_loggers: Makes the logger of each seed, whose step counts agent steps.
       options: Options of the run.
       length: Most iterations between two returns to the host.
+      evaluates: Whether to run an evaluation with every report, and at the end.
 
     Raises:
       SystemExit: After a signal, with the exit code.
@@ -34,7 +39,7 @@ def ondevice(
         for logger in loggers:
             here.cleanup.callback(logger.close)
             logger.add("params/summary", program.summary())
-        run = DeviceRun(here, options, program, loggers, length)
+        run = DeviceRun(here, options, program, loggers, length, evaluates)
         resume(run)
         print(budget_and_learning(options, loggers[0].multiplier), flush=True)
         print(program.describe_replay(), flush=True)

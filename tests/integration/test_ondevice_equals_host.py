@@ -13,7 +13,7 @@ from embodied.core.replay.window import annotate, copy_windows, find_windows
 from embodied.core.schedule import UpdatePlan
 from embodied.envs.pure import toy
 from embodied.jax import nj, ring
-from embodied.jax.ondevice import OnDevice, Sizes
+from embodied.jax.ondevice import Evaluation, OnDevice, Sizes
 from embodied.jax.ondevice.state import seed_keys
 from embodied.jax.platform import prepare_process
 from embodied.jax.pure_env import advance, initial, whole_obs_space
@@ -90,7 +90,7 @@ def test_same_draws_give_the_same_steps_latents_and_parameters():
     options = factories.agent_config(config)
     platform = prepare_process(config.jax)
     env = toy.make("grid")
-    sizes = Sizes([SEED], WORLDS, CAPACITY, 10_000, True)
+    sizes = Sizes([SEED], WORLDS, CAPACITY, 10_000, True, Evaluation(1, 0, True))
     program = OnDevice(Dreamer, env, options, platform, sizes)
     needed = config.batch_size * config.batch_length
     plans = [UpdatePlan(0.5, needed, WORLDS, program.window, CAPACITY) for _ in range(2)]

@@ -12,7 +12,7 @@ from embodied.envs.pure import toy
 from embodied.jax import layers as nn
 from embodied.jax import nj
 from embodied.jax.model import Model
-from embodied.jax.ondevice import OnDevice, Sizes
+from embodied.jax.ondevice import Evaluation, OnDevice, Sizes
 from embodied.jax.platform import prepare_process
 
 CHUNK = 16
@@ -94,7 +94,8 @@ class Runner:
     def __init__(self, seeds=(0,), env=None, model=Tiny, capacity=60, ratio=0.5, **options):
         config = CONFIG.update(options)
         platform = prepare_process(config.jax)
-        sizes = Sizes(list(seeds), WORLDS, capacity, 10_000, True)
+        evaluation = Evaluation(4, 0, deterministic=False)
+        sizes = Sizes(list(seeds), WORLDS, capacity, 10_000, True, evaluation)
         self.program = OnDevice(model, env or toy.make("grid"), config, platform, sizes)
         self.ratio = ratio
         self.begin = self.program.save()

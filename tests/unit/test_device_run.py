@@ -52,6 +52,10 @@ class Counting(DeviceProgram):
     def report(self):
         return [{"n": np.float32(self.n)} for _ in self.seeds]
 
+    def evaluate(self):
+        found = {"score": np.array([1.0, 5.0, 9.0]), "length": np.array([2, 4, 100])}
+        return [{**found, "partial": np.array([False, False, True])} for _ in self.seeds]
+
     def save(self):
         return [
             {
@@ -99,6 +103,7 @@ def run(folder, seeds=(0,), breaks=0, **options):
         make_loggers,
         RunOptions(str(folder), **{**values, **options}),
         LENGTH,
+        evaluates=True,
     )
     return programs[0]
 
@@ -119,6 +124,8 @@ def test_steps_scores_and_metrics_are_those_of_the_iterations(tmp_path, capsys):
     assert {value for _, value in metrics(tmp_path, "train/loss/x")} == {2}
     assert metrics(tmp_path, "replay/items")[-1] == (204, 99)
     assert metrics(tmp_path, "report/n")[-1] == (204, 34)
+    assert metrics(tmp_path, "eval/episode/score")[-1] == (204, 3)
+    assert metrics(tmp_path, "eval/episode/length")[-1] == (204, 3)
     # Half an update per step, from 8 items on.
     assert program.total == pytest.approx((102 - 9) / 2, abs=1)
     output = capsys.readouterr().out

@@ -1,6 +1,7 @@
 """Environments, replay, policy and updates in one program, with a model of a few parameters."""
 
 import re
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,8 @@ from ondevice_model import CHUNK, WORLDS, Runner, Tiny
 from embodied.core.config import ConfigError
 from embodied.core.nonfinite import NonFiniteError
 from embodied.core.space import Space
+from embodied.envs.pure import toy
+from embodied.jax.ondevice.evaluation import Evaluation, evaluate
 from embodied.jax.ondevice.memory import Need
 from embodied.jax.ondevice.spread import Spread
 from embodied.jax.pure_env import bounded
@@ -179,6 +182,30 @@ class Three(Tiny):
     def train(self, carry, data):
         self.updates.read()
         return carry, {}, {}
+
+
+def test_an_evaluation_runs_whole_episodes_apart_from_training(several):
+    several.restart()
+    several.run(16)
+    before = several.state
+    found = several.program.evaluate()
+    assert_equal(several.state, before)
+    for result in found:
+        assert not result["partial"].any()
+        ended_early = result["length"] < toy.Grid.limit
+        assert (result["score"][ended_early] == 1).all()
+        assert (result["length"] <= toy.Grid.limit).all()
+    assert_equal(several.program.evaluate(), found)
+
+
+def test_an_evaluation_cuts_long_episodes_off():
+    env, key = bounded(Push()), np.zeros(2, np.uint32)
+    model = Three({}, env.act_space, None, "float32")
+    run = jax.jit(partial(evaluate, model, env, {}, key), static_argnums=0)
+    whole, cut = (run(Evaluation(2, limit, deterministic=True)) for limit in (0, 2))
+    assert (whole["score"].tolist(), whole["length"].tolist()) == ([4, 4], [4, 4])
+    assert (cut["score"].tolist(), cut["length"].tolist()) == ([2, 2], [2, 2])
+    assert not whole["partial"].any() and cut["partial"].all()
 
 
 def test_actions_are_stored_as_chosen_and_sent_within_bounds_and_zero_at_the_end():

@@ -19,6 +19,7 @@ from embodied.jax import nj, ring
 from embodied.jax.guard import watched
 from embodied.jax.model import Model
 from embodied.jax.ondevice import episodes, updates
+from embodied.jax.ondevice.evaluation import Evaluation, evaluate
 from embodied.jax.ondevice.state import Position, SeedState
 from embodied.jax.pure_env import Arrays, PureEnv, advance, initial, whole_obs_space
 
@@ -137,6 +138,17 @@ class Loop:
         report = nj.pure(self._model.report)
         metrics: Arrays = report(state.params, carry, data, seed=key, ignore=True)[1][1]
         return metrics
+
+    def evaluate(self, number: Any, options: Evaluation, state: SeedState) -> Arrays:
+        """Run episodes apart from training; see `evaluation.evaluate`.
+
+        Args:
+          number: Of the evaluation, from which its random key follows.
+          options: How many, and how.
+          state: What the seed has.
+        """
+        key = jax.random.fold_in(state.keys["eval"], number)
+        return evaluate(self._model, self._env, state.params, key, options, self._axis)
 
     def watched(self, params: Any) -> list[str]:
         """Names of the metrics of an update that have to be finite, from shapes of the state."""

@@ -18,6 +18,7 @@ from embodied.jax import ring
 from embodied.jax.compiled import Compiler, Use, random_key
 from embodied.jax.model import Model
 from embodied.jax.ondevice.episodes import ended_episodes
+from embodied.jax.ondevice.evaluation import Evaluation
 from embodied.jax.ondevice.loop import Loop
 from embodied.jax.ondevice.memory import Need
 from embodied.jax.ondevice.saved import loaded_seed, saved_seed
@@ -40,6 +41,7 @@ class Sizes:
       capacity: Most items of the replay.
       steps: Budget in steps; no more are stored.
       online: Whether each new window is trained on once, before stored ones are drawn.
+      evaluation: How `evaluate` runs episodes.
     """
 
     seeds: Sequence[int]
@@ -47,6 +49,7 @@ class Sizes:
     capacity: int
     steps: float
     online: bool
+    evaluation: Evaluation
 
 
 class OnDevice(DeviceProgram):
@@ -95,9 +98,10 @@ class OnDevice(DeviceProgram):
         self._need = Need.of(self._shape, self._loop.spaces, creation.shapes, self._spread.local)
         self._need.check(devices[0])
         compiler = Compiler(config.jax, platform.name)
-        chunk, report = self._spread(self._run_chunk, True), self._spread(self._run_report, False)
-        self._chunk = compiler(chunk, (1,), debug_nans=False)
-        self._report = compiler(report, (), debug_nans=False)
+        self._evaluation = sizes.evaluation
+        self._chunk = compiler(self._spread(self._run_chunk, True), (1,), debug_nans=False)
+        self._report = compiler(self._spread(self._run_report, False), (), debug_nans=False)
+        self._evaluate = compiler(self._spread(self._run_evaluation, False), (), debug_nans=False)
         names = self._loop.watched(creation.shapes)
         self._guards = [
             ChunkGuard(config.nonfinite, names, f"It was that of seed {seed}.")
@@ -131,8 +135,11 @@ class OnDevice(DeviceProgram):
         """Metrics of the model on stored steps, for each seed, without influence on anything."""
         self._reports += 1
         shared = np.int32(self._n - 1), np.int32(self._reports)
-        metrics = from_device(self._report(shared, self._state))
-        return [{k: x[index] for k, x in metrics.items()} for index in range(len(self.seeds))]
+        return self._by_seed(self._report(shared, self._state))
+
+    def evaluate(self) -> list[dict[str, np.ndarray]]:
+        """Run episodes for each seed, without influence on anything."""
+        return self._by_seed(self._evaluate(np.int32(self._n), self._state))
 
     def save(self) -> list[dict[str, Any]]:
         """State of each seed: `agent`, as any agent saves it, and `ondevice`, all the rest."""
@@ -202,7 +209,15 @@ class OnDevice(DeviceProgram):
         last, number = shared
         return self._loop.report(last, number, state)
 
+    def _run_evaluation(self, number: Any, state: SeedState) -> Any:
+        return self._loop.evaluate(number, self._evaluation, state)
+
     # State on the devices.
+
+    def _by_seed(self, values: Any) -> list[dict[str, np.ndarray]]:
+        """Wait for values [S, ...] by key."""
+        values = from_device(values)
+        return [{key: x[index] for key, x in values.items()} for index in range(len(self.seeds))]
 
     def _begin(self, creation: Any) -> SeedState:
         """What all seeds begin with, [S, ...]."""

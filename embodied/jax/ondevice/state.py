@@ -14,6 +14,7 @@ USES = {
     "replay": Use.REPLAY,
     "train": Use.TRAIN,
     "report": Use.REPORT,
+    "eval": Use.EVAL,
 }
 
 
