@@ -1,4 +1,5 @@
 # make train    install what is missing and train; options go into ARGS="--run.steps 3000"
+# make demo     install what is missing, train a tiny agent in minutes without a GPU, and show it
 # make test     install what is missing and run unit and integration tests
 # make test-all the same and everything slow: training, all recordings, kills
 #               ARGS of both go to pytest
@@ -18,7 +19,7 @@ PROBE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.12 python3.11 python3 python3.13 python3.14 python; do \
 	$$name -c '$(PROBE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
 
-.PHONY: train test test-all test-logs lint types check bench clean
+.PHONY: train demo test test-all test-logs lint types check bench clean
 .DEFAULT_GOAL := help
 .PHONY: help
 help:
@@ -28,6 +29,9 @@ train: $(VENV)/.installed
 	@# Ctrl+C saves and ends a run, which is no error; the shell must not end by it either.
 	@trap : INT; $(BIN)/python dreamerv3/main.py --configs dmc_proprio size12m $(ARGS) \
 		|| test $$? -eq 130
+
+demo: $(VENV)/.installed-demo
+	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || test $$? -eq 130
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
@@ -62,6 +66,10 @@ $(BIN)/python:
 # Stamps: installed again only when pyproject.toml changes.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[plot,video,images]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python

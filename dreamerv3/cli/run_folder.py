@@ -23,7 +23,7 @@ from dreamerv3.cli import agents, factories
 from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import Config, ConfigError, Value, format_value
 from embodied.core.snapshot import MANIFEST, Snapshot, package_versions
-from embodied.envs import registry
+from embodied.envs import import_path, registry
 from embodied.envs.errors import EnvError
 from embodied.run.folder_lock import FolderLock
 
@@ -127,7 +127,7 @@ def check_continues(config: Config) -> None:
         check_source(config)
     if snapshot is None or not (folder / CONFIG).is_file():
         return
-    before = Config({"agent_class": agents.DEFAULT, **Config.load(folder / CONFIG)})
+    before = Config({"agent_class": agents.DEFAULT, **read_config(folder)})
     changed = changes(before, config)
     barring = {
         key: change
@@ -260,11 +260,25 @@ def find_run(path: str) -> pathlib.Path:
     return place
 
 
+def read_config(folder: pathlib.Path) -> Config:
+    """Read the config of a run; a constructor that is stored in the folder has moved with it.
+
+    Raises:
+      FileNotFoundError: There is none.
+    """
+    config = Config.load(folder / CONFIG)
+    task = str(config.get("task", ""))
+    here = folder / pathlib.Path(task).name
+    if task.endswith(import_path.SUFFIX) and here.is_file():
+        config = config.update(task=str(here))
+    return config
+
+
 def saved_options(folder: pathlib.Path) -> dict[str, Value]:
     """Read the options of a run, by dotted name; none if its config is not there."""
     options: dict[str, Value] = {}
     with contextlib.suppress(FileNotFoundError):
-        options = Config.load(folder / CONFIG).flat
+        options = read_config(folder).flat
     return {key: value for key, value in options.items() if key not in _OWN}
 
 

@@ -218,6 +218,8 @@ def _read_config(path: Path, notes: Notes) -> Mapping[str, object]:
 
 def _from_config(config: Mapping[str, object]) -> Identity:
     task = str(config["task"])
+    if task.endswith(".env.pkl"):  # Given from Python, and stored in the folder of the run.
+        task = Path(task).name.removesuffix(".env.pkl")
     repeat = _lookup(config, f"env.{suite_of(task)}.repeat")
     return Identity(
         task=task,

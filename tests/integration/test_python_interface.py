@@ -11,6 +11,8 @@ import pytest
 import dreamerv3
 from embodied.core.checkpoint import Checkpoint
 from embodied.envs.toy import Toy
+from scores.curves.notes import Notes
+from scores.curves.run_folders import identify
 
 LOCK = threading.Lock()  # Which cannot be pickled.
 OPTIONS = {
@@ -107,6 +109,12 @@ def test_classes_and_functions_without_import_path(tmp_path):
         run = train(make, tmp_path / name, steps=40, options=options)
         assert len(run.scores.value) >= 4
         assert len(dreamerv3.evaluate(run.logdir, episodes=2)) == 2
+    # The stored constructor moves with the folder.
+    moved = (tmp_path / "False").rename(tmp_path / "moved")
+    assert dreamerv3.evaluate(moved, episodes=2).shape == (2,)
+    options["run"]["parallel"] = "False"
+    assert len(train(Local, moved, steps=60, options=options).scores.value) > 5
+    assert identify(moved, Notes()).task == "Local"
     train(Toy, tmp_path / "importable", steps=40)
     assert not list((tmp_path / "importable").glob("*.pkl"))
 
