@@ -115,6 +115,11 @@ def train(
                 f"The script '{config.script}' starts processes of its own, so that it cannot be "
                 f"called; use the command line, or one of {', '.join(scripts.CALLABLE)}."
             )
+        if told and config.script not in scripts.TELLING:
+            raise ConfigError(
+                f"The script '{config.script}' has nothing to tell callbacks of, as what happens "
+                f"is inside of one program; use one of {', '.join(scripts.TELLING)}."
+            )
         _run(config, told)
     return TrainedRun(config.logdir)
 

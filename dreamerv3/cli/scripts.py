@@ -89,7 +89,7 @@ def eval_only(config: Config, caller: Caller) -> None:
     )
 
 
-def ondevice(config: Config) -> None:
+def ondevice(config: Config, caller: Caller) -> None:
     """Collect experience and learn from it, in one compiled program."""
     from dreamerv3.cli.run_folder import claimed
     from embodied.run.ondevice import ondevice
@@ -104,6 +104,7 @@ def ondevice(config: Config) -> None:
             factories.make_options(learning),
             config.ondevice.chunk,
             config.ondevice.evaluate,
+            caller,
         )
 
 
@@ -143,7 +144,7 @@ def parallel_replay(config: Config) -> None:
     parallel_replay(make_replay, factories.make_options(config))
 
 
-def _shared(config: Config, envs: factories.EnvMaker) -> tuple[Any, ...]:
+def _shared(config: Config, envs: factories.EnvMaker) -> tuple[Any, Any, Any, Any, Any]:
     """Replay, environments, streams, logger and options, the same in several scripts."""
     return (
         partial(factories.make_replay, config, "replay"),
@@ -161,10 +162,12 @@ CALLABLE: dict[str, Callable[[Config, Caller], None]] = {
     "eval_only": eval_only,
     "collect": collect,
     "offline": offline,
-}
-#: Scripts that want a process, or several, for themselves.
-PROCESSES: dict[str, Callable[[Config], None]] = {
     "ondevice": ondevice,
+}
+#: Those of them that tell callbacks what happens.
+TELLING = ("train", "train_eval", "collect", "offline")
+#: Scripts that are a process, or start several.
+PROCESSES: dict[str, Callable[[Config], None]] = {
     "parallel": parallel,
     "parallel_env": parallel_env,
     "parallel_envs": parallel_envs,

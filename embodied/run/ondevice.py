@@ -3,7 +3,7 @@
 from embodied.run.banner import budget_and_learning
 from embodied.run.device_run import DeviceRun, MakeLoggers, MakeProgram
 from embodied.run.options import RunOptions
-from embodied.run.session import session
+from embodied.run.session import PROGRAM, Caller, session
 
 
 def ondevice(
@@ -12,6 +12,7 @@ def ondevice(
     options: RunOptions,
     length: int,
     evaluates: bool = False,
+    caller: Caller = PROGRAM,
 ) -> None:
     """Train until the budget is reached, then save, log and return.
 
@@ -25,6 +26,7 @@ def ondevice(
       options: Options of the run.
       length: Most iterations between two returns to the host.
       evaluates: Whether to run an evaluation with every report, and at the end.
+      caller: What has started the script; it has no callbacks here.
 
     Raises:
       SystemExit: After a signal, with the exit code.
@@ -32,7 +34,7 @@ def ondevice(
       RuntimeError: If the last checkpoint cannot be written.
       NonFiniteError: If an update fails and `nonfinite` does not skip it; nothing is saved then.
     """
-    with session() as here:
+    with session(caller) as here:
         with here.phase("Building the agent"):
             program = make_program()
         loggers = make_loggers()

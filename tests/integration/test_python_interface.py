@@ -207,6 +207,11 @@ class Unlike:
         ("toy_cue", {"options": {"run": {"envs": "many"}}}, "Option 'run.envs' takes an int"),
         ("toy_cue", {"options": {"run.envs": None}}, "Option 'run.envs' is None"),
         ("toy_cue", {"options": {"script": "parallel"}}, "starts processes of its own"),
+        (
+            "jaxtoy_cue",
+            {"options": {"script": "ondevice"}, "callbacks": print},
+            "nothing to tell callbacks",
+        ),
         ("toy_cue", {"callbacks": [3]}, "Got 3 as a callback"),
         ("toy_cue", {"callbacks": [Recorder]}, "Got .*Recorder.* as a callback"),
         ("toy_cue", {"callbacks": [Unlike()]}, "which has on_step"),
