@@ -60,14 +60,21 @@ def ended_episodes(rows: Mapping[str, Any], count: int) -> list[EndedEpisode]:
       rows: The statistics after every iteration, [M, N], and `ended`, bool [M, N].
       count: Iterations that were made.
     """
+    iterations, worlds = np.nonzero(rows["ended"][:count])
+    found: Any = jax.tree.map(lambda x: x[iterations, worlds].tolist(), rows)
     return [
-        _episode(jax.tree.map(lambda x, at=(m, world): x[at], rows), int(m), int(world))
-        for m, world in zip(*np.nonzero(rows["ended"][:count]), strict=True)
+        EndedEpisode(
+            iteration=iteration,
+            world=world,
+            score=found["score"][index],
+            steps=found["steps"][index],
+            changes=found["changes"][index],
+            logs={
+                key: (found["steps"][index], total[index], found["max"][key][index])
+                for key, total in found["sum"].items()
+            },
+        )
+        for index, (iteration, world) in enumerate(
+            zip(iterations.tolist(), worlds.tolist(), strict=True)
+        )
     ]
-
-
-def _episode(values: Mapping[str, Any], iteration: int, world: int) -> EndedEpisode:
-    steps = int(values["steps"])
-    logs = {key: (steps, float(x), float(values["max"][key])) for key, x in values["sum"].items()}
-    score, changes = float(values["score"]), int(values["changes"])
-    return EndedEpisode(iteration, world, score, steps, changes, logs)
