@@ -97,26 +97,26 @@ def test_run_is_told_of_resumed_and_evaluated(tmp_path):
     assert json.loads((folder / "summary.json").read_text())["step"] == 160
 
 
-def test_classes_and_functions_without_import_path(tmp_path):
+def test_a_class_without_import_path_is_stored_and_moves_with_the_folder(tmp_path):
     class Local(Toy):
         def __init__(self, seed=0):
             super().__init__("memory", seed)
 
-    for name, make in {"False": Local, "True": lambda seed: Toy("memory", seed)}.items():
-        # They reach processes, too.
-        more = {"parallel": name, "envs": 1, "eval_envs": 1}
-        options = {"run": {**OPTIONS["run"], **more}}
-        run = train(make, tmp_path / name, steps=40, options=options)
-        assert len(run.scores.value) >= 4
-        assert len(dreamerv3.evaluate(run.logdir, episodes=2)) == 2
-    # The stored constructor moves with the folder.
-    moved = (tmp_path / "False").rename(tmp_path / "moved")
+    assert len(train(Local, tmp_path / "run", steps=40).scores.value) >= 4
+    moved = (tmp_path / "run").rename(tmp_path / "moved")
     assert dreamerv3.evaluate(moved, episodes=2).shape == (2,)
-    options["run"]["parallel"] = "False"
-    assert len(train(Local, moved, steps=60, options=options).scores.value) > 5
+    assert len(train(Local, moved, steps=60).scores.value) > 5
     assert identify(moved, Notes()).task == "Local"
     train(Toy, tmp_path / "importable", steps=40)
     assert not list((tmp_path / "importable").glob("*.pkl"))
+
+
+@pytest.mark.slow
+def test_a_function_reaches_other_processes(tmp_path):
+    options = {"run": {**OPTIONS["run"], "parallel": "True", "envs": 1, "eval_envs": 1}}
+    run = train(lambda seed: Toy("memory", seed), tmp_path, steps=40, options=options)
+    assert len(run.scores.value) >= 4
+    assert len(dreamerv3.evaluate(run.logdir, episodes=2)) == 2
 
 
 def test_gymnasium_constructor(tmp_path):
@@ -169,6 +169,30 @@ def test_a_second_interrupt_does_not_end_the_process(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train("toy_cue", tmp_path, callbacks=[told])
     assert train("toy_cue", tmp_path, steps=40).logdir == str(tmp_path)
+
+
+def test_interrupted_during_set_up(tmp_path):
+    def make():
+        os.kill(os.getpid(), signal.SIGINT)
+        return Toy()
+
+    with pytest.raises(KeyboardInterrupt):
+        train(make, tmp_path)
+    assert not (tmp_path / "ckpt").exists()
+    assert len(train("toy_cue", tmp_path / "next").scores.value) == 10
+
+
+def test_a_handler_of_the_program_gets_its_signal_when_the_run_is_saved(tmp_path):
+    got = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: got.append(saved_step(tmp_path)))
+    try:
+        end = lambda: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+        with pytest.raises(RuntimeError, match="exit code 143"):
+            train("toy_cue", tmp_path, callbacks=[Recorder("transition", end, at=30)])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert got == [saved_step(tmp_path)]
+    assert 30 <= got[0] <= 32
 
 
 def test_in_a_thread(tmp_path):
