@@ -17,7 +17,8 @@ SEEN = 5  # Frames that the world model sees before it imagines the rest from th
 def play(policy, env):
     """Run an episode; return the observations and the actions, each with a batch of one."""
     seen, actions, carry = [], [], policy.initial(1)
-    obs = env.step({**{k: s.sample(0) * 0 for k, s in policy.act_space.items()}, "reset": True})
+    nothing = {key: np.zeros(space.shape, space.dtype) for key, space in policy.act_space.items()}
+    obs = env.step({**nothing, "reset": True})
     while True:
         seen.append({key: np.asarray(value)[None] for key, value in obs.items()})
         carry, action = policy(carry, seen[-1])

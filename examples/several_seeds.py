@@ -12,7 +12,7 @@ from scores.plot import main as plot
 from scores.table import main as table
 
 
-def main(folder="~/logdir/several_seeds", seeds=3, steps=5_000, options=None):
+def main(folder="~/logdir/several_seeds", seeds=3, steps=4_000, options=None):
     """Train one after the other. Run again, it continues where it was stopped."""
     folder = pathlib.Path(folder).expanduser()
     for seed in range(seeds):
