@@ -220,6 +220,11 @@ def check_replicas(config: Config) -> None:
         )
     if config.script not in ("train", "train_eval", "offline"):
         raise ConfigError(f"The script {config.script} does not run on several hosts together.")
+    if config.run.keep_best:
+        raise ConfigError(
+            "Option 'run.keep_best' is True, but processes that train together each have scores of "
+            "their own; leave it False, and keep checkpoints with run.keep_every."
+        )
     if config.batch_size % config.replicas:
         raise ConfigError(
             f"Option 'batch_size' is {config.batch_size}, which cannot be split evenly over "

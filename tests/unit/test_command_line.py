@@ -169,6 +169,11 @@ def test_report_length_follows_a_short_batch_length():
         ("--replay.prio.initial banana", "'replay.prio.initial'", ["'banana'"]),
         ("--run.envs 0", "'run.envs'", ["at least 1"]),
         ("--replica 1", "'replica'", ["below 'replicas'"]),
+        (
+            "--replicas 2 --jax.coordinator_address a:1 --run.keep_best True --script train_eval",
+            "'run.keep_best'",
+            ["scores of their own"],
+        ),
         ("--help me", "--help", ["no value"]),
         ("--agent.repl_loss.slowtar True", "'agent.repl_loss.slowtar'", ["nothing reads it"]),
         ("--agent_class dreamerv3", "'dreamerv3'", ["package.module:Class"]),
