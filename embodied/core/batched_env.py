@@ -63,6 +63,11 @@ class FirstOfBatch(Env):
         """What an adapter says of how it translates observations, in sentences."""
         return list(getattr(self._env, "notes", ()))
 
+    @property
+    def pure(self) -> Any:
+        """The environment in JAX behind the batch, or None."""
+        return getattr(self._env, "pure", None)
+
     def step(self, action: Mapping[str, Any]) -> Obs:
         """Step the only instance."""
         obs = self._env.step({key: np.asarray(value)[None] for key, value in action.items()})

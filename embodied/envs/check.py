@@ -3,7 +3,8 @@
 `python -m embodied.envs.check TASK [--steps N] [--seed N] [--<constructor argument> VALUE ...]`
 prints a table of keys, shapes, dtypes and ranges, episode lengths, terminal steps, steps per second
 and every violation. Exit code 1 if there are any, 2 for a wrong command line. A task that computes
-many instances at once is checked with three of them.
+many instances at once is checked with three of them. Of an environment in JAX, the functions are
+checked first, and it is stepped if they are sound.
 """
 
 from __future__ import annotations
@@ -129,12 +130,26 @@ def check(env: Env, steps: int = 200, seed: int = 0) -> Report:
     report.spaces = {**obs_space, **{f"action {key}": space for key, space in act_space.items()}}
     report.notes = list(getattr(env, "notes", ()))
     _check_spaces(report, obs_space, act_space)
+    if _unsound(report, getattr(env, "pure", None), seed):
+        return report
     # What is declared wrong is not compared with what is declared.
     sound = {key: space for key, space in obs_space.items() if key not in report.violations}
     _run(report, env, steps, np.random.default_rng(seed), sound)
     if dict(env.obs_space) != obs_space or dict(env.act_space) != act_space:
         report.violate("spaces", "obs_space or act_space changed while stepping")
     return report
+
+
+def _unsound(report: Report, pure: Any, seed: int) -> bool:
+    """Check the functions of an environment in JAX, if it is one."""
+    if pure is None:
+        return False
+    from embodied.envs.pure.check import faults
+
+    found = faults(pure, seed)
+    for kind, words in found.items():
+        report.violate(kind, words)
+    return bool(found)
 
 
 @dataclasses.dataclass
