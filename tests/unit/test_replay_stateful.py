@@ -275,8 +275,8 @@ class LongMachine(ReplayMachine):
 @pytest.mark.slow
 class TestReplayLong(LongMachine.TestCase):
     settings = settings(
-        max_examples=50,
-        stateful_step_count=100,
+        max_examples=25,
+        stateful_step_count=80,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
