@@ -34,6 +34,7 @@ from embodied.core.wrappers import (
     UnifyDtypes,
 )
 from embodied.envs import registry
+from embodied.envs.errors import EnvError
 from embodied.run.options import EvalOptions, RunOptions
 from embodied.run.seed_run import seed_folders
 
@@ -153,7 +154,14 @@ def check_env(config: Config) -> None:
       EnvError: If the environment cannot be made like this.
     """
     if config.script == "ondevice":
-        make_pure_env(config)
+        from embodied.envs.pure.check import traced_faults
+
+        if faults := traced_faults(make_pure_env(config)):
+            kind, words = next(iter(faults.items()))
+            raise EnvError(
+                f"{config.task} cannot be compiled, {kind}: {words}; see docs/device.md, and "
+                "dreamerv3 check-env for all that is wrong."
+            )
         return
     registry.check(config.task, config.env.get(registry.suite_of(config.task), {}))
 

@@ -13,6 +13,8 @@ import pytest
 
 from dreamerv3.main import main
 from embodied.core.checkpoint import Checkpoint
+from embodied.core.space import Space
+from embodied.envs.pure.toy import Grid
 from embodied.jax.ondevice import OnDevice
 
 UNIT = str(pathlib.Path(__file__).parents[1] / "unit")
@@ -164,9 +166,28 @@ def test_each_of_several_seeds_is_a_run_of_its_own(tmp_path, monkeypatch, capsys
     assert "script" in capsys.readouterr().err
 
 
+class Impure(Grid):
+    """Looks at the value of an array, which is not known when the program is compiled."""
+
+    def step(self, state, action, key):
+        if action["action"] > 1:
+            return self.reset(key)
+        return super().step(state, action, key)
+
+
+class Wide(Grid):
+    """Declares 64 bits."""
+
+    @property
+    def obs_space(self):
+        return {**super().obs_space, "position": Space(np.float64, 2)}
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
+        (("--task", f"{__name__}:Impure"), "Impure cannot be compiled, tracing: reset and step"),
+        (("--task", f"{__name__}:Wide"), "position type: declared as float64, expected at most 32"),
         (("--task", "toy_cue"), "expected an environment in JAX"),
         (("--task", "jaxtoy_grdi"), "jaxtoy_grid"),
         (("--ondevice.chunk", "-1"), "Option 'ondevice.chunk' has to be at least 1, got -1"),

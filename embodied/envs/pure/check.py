@@ -30,6 +30,16 @@ def faults(env: Any, seed: int = 0) -> dict[str, str]:
       env: The environment, as it was made.
       seed: Seed of its random keys and of the actions.
     """
+    found = traced_faults(env)
+    if not found and (reason := _resets_itself(env, seed)):
+        found["automatic reset"] = (
+            f"{reason}; return the real last observation, what resets is the step after it"
+        )
+    return found
+
+
+def traced_faults(env: Any) -> dict[str, str]:
+    """List what can be found by tracing, which neither compiles nor computes anything."""
     found: dict[str, str] = {}
     wide = {**dict(env.obs_space), **dict(env.act_space)}
     for key, space in wide.items():
@@ -47,12 +57,7 @@ def faults(env: Any, seed: int = 0) -> dict[str, str]:
     found |= _side_effects(traces, before != _python_state(env))
     shapes = _shapes(env)
     found |= _state_faults(*shapes)
-    found = _observation_faults(env, *shapes) | found
-    if not found and (reason := _resets_itself(env, seed)):
-        found["automatic reset"] = (
-            f"{reason}; return the real last observation, what resets is the step after it"
-        )
-    return found
+    return _observation_faults(env, *shapes) | found
 
 
 def _arguments(env: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
