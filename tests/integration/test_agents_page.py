@@ -90,6 +90,7 @@ def test_the_model_is_resumed_and_evaluated_elsewhere(folder, trained, monkeypat
         policy.imagine(None, {})
 
 
+@pytest.mark.slow
 def test_the_agent_that_does_everything_itself(folder):
     flags = ["--agent_class", "random_agent:RandomAgent", "--run.steps", "500", "--logdir", "r"]
     run(folder, *SMALL, *flags)

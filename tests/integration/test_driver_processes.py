@@ -103,7 +103,7 @@ def test_there_is_one_process_per_environment():
         ("generator", ["GeneratorExit", "Original traceback"]),
         ("inf", ["Invalid observation: key 'vector'", "got inf"]),
         ("sleep", ["did not answer within 1 seconds"]),
-        ("spin", ["did not answer within 1 seconds"]),
+        pytest.param("spin", ["did not answer within 1 seconds"], marks=pytest.mark.slow),
     ],
 )
 def test_a_failing_step_ends_everything_with_a_full_message(how, reasons):

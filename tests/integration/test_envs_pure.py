@@ -96,6 +96,7 @@ def test_driver_gets_the_transitions_of_single_worlds(task):
     assert sum(map(bool, lasts)) > 1
 
 
+@pytest.mark.slow
 def test_toys_fulfil_the_contract_of_the_host():
     report = check(registry.make_batch("jaxtoy_grid", {}, 3), steps=200)
     assert report.violations == {}

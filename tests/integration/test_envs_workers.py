@@ -62,6 +62,7 @@ def test_other_suites_in_a_worker_without_jax(task):
     assert len(rewards) > 10
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_run_in_processes_and_without():
     def run(parallel):
         seen = []

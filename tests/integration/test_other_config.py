@@ -82,6 +82,7 @@ def test_another_size_is_refused_and_nothing_is_touched(folder, monkeypatch, cap
     assert not re.search(pattern, "dyn/dynhid0/kernel")
 
 
+@pytest.mark.slow
 def test_same_shapes_but_another_task_setting(folder, capsys):
     with pytest.raises(SystemExit):
         main([*SMALL, "--run.train_ratio", "99", "--logdir", str(folder)])

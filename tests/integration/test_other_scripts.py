@@ -100,6 +100,7 @@ def test_collect_then_train_offline(tmp_path):
     assert not (first / "ckpt").exists()  # So that the right folder can be given next.
 
 
+@pytest.mark.slow
 def test_overlap_makes_the_same_updates_later(tmp_path):
     options = {"overlap": 20, "deterministic": False}
     # An update takes as long as many steps, but is never skipped. The first one is earlier by as
@@ -117,6 +118,7 @@ def test_overlap_makes_the_same_updates_later(tmp_path):
     assert losses(tmp_path / "turns") == losses(tmp_path / "overlap")
 
 
+@pytest.mark.slow
 def test_overlap_ends_with_the_error_of_the_learner_or_a_signal(tmp_path):
     options = {"steps": 10**6, "overlap": 20, "deterministic": False, "log_every": 0.2}
     with started(tmp_path, r"\| [1-9]\d* updates", **options) as process:

@@ -75,6 +75,7 @@ def test_signal_saves_and_ends(tmp_path, number):
     assert abs(len(losses(tmp_path)) - before - 500) <= 3
 
 
+@pytest.mark.slow
 def test_second_interrupt_ends_at_once(tmp_path):
     with started(tmp_path, "^Budget", steps=10**6, update_seconds=60) as process:
         children = psutil.Process(process.pid).children(recursive=True)
@@ -111,6 +112,7 @@ def test_signal_interrupts_waiting_for_environments(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_failing_environment_ends_the_run_with_its_traceback(tmp_path):
     with started(tmp_path, "^Budget", steps=10**6, fail_at=500) as process:
         children = psutil.Process(process.pid).children(recursive=True)
@@ -153,6 +155,7 @@ def test_full_disk_is_reported_at_once_and_over_when_there_is_space(tmp_path):
     assert "Continuing at step 1,600" in run(tmp_path, steps=1610)
 
 
+@pytest.mark.slow
 def test_removed_folder_comes_back_with_the_next_save(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
@@ -163,6 +166,7 @@ def test_removed_folder_comes_back_with_the_next_save(tmp_path):
     assert last_metrics(folder)["replay/items"] == 1040 - 4 * 8
 
 
+@pytest.mark.slow
 def test_damaged_folder_does_not_end_the_project(tmp_path):
     run(tmp_path, steps=2000, chunksize=64)
     files = sorted((tmp_path / "replay").glob("*.npz"))
@@ -194,6 +198,7 @@ def test_limit_of_time(tmp_path):
     assert f"Ended at step {step:,}" in output
 
 
+@pytest.mark.slow
 def test_start_from_another_run(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()

@@ -121,6 +121,7 @@ def test_replay_loss_matches_the_recording(variant):
     assert_close(loss, rec["loss/repval"])
 
 
+@pytest.mark.slow
 def test_scaling_rewards_leaves_the_normalized_policy_loss_unchanged():
     """User report 11g: after warm-up only the normalized advantage matters."""
     rng = np.random.default_rng(0)

@@ -123,6 +123,7 @@ def test_no_gradient_flows_to_the_target(name):
 
 
 @pytest.mark.parametrize("kind", [Categorical, OneHot])
+@pytest.mark.slow
 def test_unequal_classes_get_no_probability_and_no_gradient(kind):
     classes = np.array([2, 5, 3, 4])
 

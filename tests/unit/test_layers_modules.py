@@ -262,6 +262,7 @@ def test_linear_without_inputs_is_its_bias():
 
 
 @pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.slow
 def test_linear_and_mlp_take_a_known_first_result(bias):
     x = normal(2, 5, 3)
 

@@ -85,6 +85,7 @@ def test_what_was_saved_with_other_environments_is_refused(single):
         single.program.load(saved)
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_are_those_that_run_alone(single, several):
     single.restart()
     several.restart()
@@ -184,6 +185,7 @@ class Three(Tiny):
         return carry, {}, {}
 
 
+@pytest.mark.slow
 def test_an_evaluation_runs_whole_episodes_apart_from_training(several):
     several.restart()
     several.run(16)

@@ -46,6 +46,7 @@ def shapes(task, size):
     return found, trained
 
 
+@pytest.mark.slow
 def test_float16_scales_the_loss():
     presets = Presets.load()
     config = presets.defaults.update(presets.changes("debug"))

@@ -18,8 +18,8 @@ ROWS, LENGTH = 3, 5
     "options",
     [
         {},
-        {"absolute": True, "obslayers": 0, "dynlayers": 2},
-        {"obslayers": 2, "dynlayers": 0},
+        pytest.param({"absolute": True, "obslayers": 0, "dynlayers": 2}, marks=pytest.mark.slow),
+        pytest.param({"obslayers": 2, "dynlayers": 0}, marks=pytest.mark.slow),
     ],
 )
 def test_steps_equal_the_sequence(options):
