@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dreamerv3.cli import factories, scripts
-from dreamerv3.cli.failures import explained
 from dreamerv3.cli.next_steps import announced
 from dreamerv3.cli.run_folder import claimed
 from embodied.core.config import Config, ConfigError
 from embodied.envs.errors import EnvError
 from embodied.jax.platform import PlatformError, describe_platform, join_hosts, prepare_process
 from embodied.jax.sharding import check_devices
+from embodied.run.failures import explained
 from embodied.run.folder_lock import FolderInUseError
 from embodied.run.session import PROGRAM, Caller
 

@@ -73,8 +73,10 @@ def test_failing_environment_ends_the_run_with_its_traceback(tmp_path):
         children = list(parts(process).values())
         output = process.stdout.read()
         assert process.wait(20) == 1
+    assert "error: Env worker 2 failed at step " in output
     assert "ZeroDivisionError: the env is broken" in output
     assert "The part 'env2' has ended with exit code 1" in output
+    assert "the env is broken" in (tmp_path / "error.txt").read_text()
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 

@@ -42,7 +42,7 @@ def parallel(
     parts[AGENT] = functools.partial(run_learner, make_agent, make_stream, options, addresses)
     if not options.remote_envs:
         parts |= _envs(make_env, options, addresses.actor, range(options.envs))
-    Supervisor(parts).run()
+    Supervisor(parts, options.logdir).run()
 
 
 def parallel_envs(make_env: Callable[[int], Env], options: RunOptions, numbers: range) -> None:
@@ -57,7 +57,8 @@ def parallel_envs(make_env: Callable[[int], Env], options: RunOptions, numbers: 
       PartFailedError: If an environment fails.
       SystemExit: After a signal, with the exit code.
     """
-    Supervisor(_envs(make_env, options, options.actor_addr, numbers)).run()
+    parts = _envs(make_env, options, options.actor_addr, numbers)
+    Supervisor(parts, options.logdir).run()
 
 
 def parallel_replay(make_replay: Callable[[], Replay], options: RunOptions) -> None:
@@ -67,9 +68,8 @@ def parallel_replay(make_replay: Callable[[], Replay], options: RunOptions) -> N
       make_replay: Makes the replay.
       options: Options: those of `run`; `replay_addr` is where it listens.
     """
-    Supervisor(
-        {"replay": functools.partial(serve_replay, make_replay, options, options.replay_addr)}
-    ).run()
+    serve = functools.partial(serve_replay, make_replay, options, options.replay_addr)
+    Supervisor({"replay": serve}, options.logdir).run()
 
 
 def _envs(

@@ -13,16 +13,13 @@ from typing import Any
 
 import cloudpickle
 
+from embodied.run.failures import PartFailedError, explained
 from embodied.run.stop import StopRequested, StopSignals
 
 AGENT = "agent"
 MAX_RESTARTS = 3
 SAVE_SECONDS = 600.0
 END_SECONDS = 5.0
-
-
-class PartFailedError(RuntimeError):
-    """A part of a parallel run has ended before its time; its own error was printed before."""
 
 
 class Supervisor:
@@ -32,13 +29,16 @@ class Supervisor:
     a part ends all of them. When this process dies, so do the parts.
     """
 
-    def __init__(self, parts: Mapping[str, Callable[[], None]]) -> None:
+    def __init__(self, parts: Mapping[str, Callable[[], None]], folder: str) -> None:
         """Take over the parts; nothing is started yet.
 
         Args:
           parts: Functions by name, sent to the processes with cloudpickle. Names that begin with
             `env` are those of environments.
+          folder: The folder of the run, for the traceback of a part that has to end because of an
+            environment or a stored file.
         """
+        self._folder = folder
         self._context = multiprocessing.get_context("spawn")
         self._parts = {name: cloudpickle.dumps(function) for name, function in parts.items()}
         self._processes: dict[str, Any] = {}
@@ -69,7 +69,9 @@ class Supervisor:
             raise SystemExit(stop.exit_code)
 
     def _start(self, name: str) -> None:
-        process = self._context.Process(target=_main, args=(name, self._parts[name]), name=name)
+        process = self._context.Process(
+            target=_main, args=(name, self._parts[name], self._folder), name=name
+        )
         process.start()
         self._processes[name] = process
 
@@ -123,7 +125,7 @@ class Supervisor:
             process.close()
 
 
-def _main(name: str, function: bytes) -> None:
+def _main(name: str, function: bytes, folder: str) -> None:
     """Body of a process."""
     # Ctrl-C is for the supervisor, which tells the agent.
     os.setpgid(0, 0)
@@ -131,9 +133,14 @@ def _main(name: str, function: bytes) -> None:
     if name != AGENT:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        cloudpickle.loads(function)()
+        with explained(folder):
+            cloudpickle.loads(function)()
     except SystemExit:
         raise
+    except ConnectionError as error:  # Another part has ended, and has said why.
+        sys.stderr.write(f"The part '{name}' has ended: {error}\n")
+        sys.stderr.flush()
+        os._exit(1)
     except BaseException:
         # Written at once, so that parts that fail together do not mix their lines.
         sys.stderr.write(f"The part '{name}' has failed.\n{traceback.format_exc()}")

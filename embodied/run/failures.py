@@ -16,12 +16,16 @@ from embodied.core.stepping.checked_env import TRACEBACK, WorkerError
 FILE = "error.txt"
 
 
+class PartFailedError(RuntimeError):
+    """A part of a parallel run has ended before its time; its own error was printed before."""
+
+
 @contextlib.contextmanager
 def explained(folder: str) -> Iterator[None]:
     """Say in one sentence what was refused; the traceback goes to `error.txt`.
 
-    Refused are steps and observations of environments, and stored steps that do not fit. All other
-    errors are faults of the program, and pass.
+    Refused are steps and observations of environments, and stored steps that do not fit. That a
+    part has failed is said as well. All other errors are faults of the program, and pass.
 
     Args:
       folder: The folder of the run.
@@ -39,5 +43,8 @@ def explained(folder: str) -> Iterator[None]:
         except OSError as problem:
             where = f"The traceback could not be written to {path} ({problem.strerror})."
         sentence = str(error).partition(TRACEBACK)[0].rstrip()
-        print(f"error: {sentence}\n{where}", file=sys.stderr)
+        print(f"error: {sentence}\n{where}", file=sys.stderr, flush=True)
+        raise SystemExit(1) from error
+    except PartFailedError as error:
+        print(f"error: {error}", file=sys.stderr)
         raise SystemExit(1) from error
