@@ -10,6 +10,7 @@ from typing import Any
 
 import cloudpickle
 
+from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import ConfigError
 from embodied.envs import import_path
 
@@ -20,7 +21,7 @@ def named(env: str | Callable[..., Any], logdir: str) -> Iterator[str]:
 
     A constructor without an import path, such as a class of a notebook or a lambda, is stored in
     the folder of the run, from where worker processes and later programs load it. A start that is
-    refused leaves the folder as it was.
+    refused before it has saved anything leaves the folder as it was.
 
     Args:
       env: A task, an import path, or a class or function that makes environments.
@@ -70,6 +71,8 @@ def check_constructor(env: Any) -> None:
 
 @contextlib.contextmanager
 def _stored(file: pathlib.Path, content: bytes) -> Iterator[None]:
+    checkpoint = Checkpoint(file.parent / "ckpt")
+    begun_at = checkpoint.peek()
     before = file.read_bytes() if file.is_file() else None
     new = [folder for folder in (file.parent, *file.parent.parents) if not folder.exists()]
     try:
@@ -84,7 +87,8 @@ def _stored(file: pathlib.Path, content: bytes) -> Iterator[None]:
     except Exception as error:
         from dreamerv3.cli.launch import REFUSALS  # With JAX, which a bad option need not wait for.
 
-        if not isinstance(error, REFUSALS):
+        # A run that has saved something needs its environment to continue.
+        if not isinstance(error, REFUSALS) or checkpoint.peek() != begun_at:
             raise
         file.unlink() if before is None else file.write_bytes(before)
         for folder in new:

@@ -55,7 +55,7 @@ def claimed(config: Config) -> Iterator[None]:
     """Hold the logdir as long as the context lasts, and store the options there.
 
     The options of earlier starts that differ are kept beside them. A start that is refused later,
-    by a ConfigError or EnvError, leaves the folder as it was.
+    by a ConfigError or EnvError before it has saved anything, leaves the folder as it was.
 
     Raises:
       ConfigError: If the folder holds a run that this one cannot continue; nothing is changed then.
@@ -97,13 +97,19 @@ def _removed_if_empty(folder: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _restored_if_refused(folder: pathlib.Path) -> Iterator[None]:
-    """Undo what a start has stored about itself if it is refused."""
+    """Undo what a start has stored about itself if it is refused.
+
+    With a checkpoint of its own, it is a run that has begun, whose options are needed.
+    """
     notes = (CONFIG, STARTS)
+    begun_at = Checkpoint(folder / "ckpt").peek()
     before = {path.name for path in folder.iterdir()}
     content = {name: (folder / name).read_bytes() for name in notes if name in before}
     try:
         yield
     except (ConfigError, EnvError):
+        if Checkpoint(folder / "ckpt").peek() != begun_at:
+            raise
         for path in [*folder.glob("config-*.yaml"), *(folder / name for name in notes)]:
             if path.name not in before:
                 path.unlink(missing_ok=True)

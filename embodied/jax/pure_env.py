@@ -166,7 +166,7 @@ class _Wrapper(PureEnv):
 class _Bounded(_Wrapper):
     def __init__(self, env: PureEnv) -> None:
         super().__init__(env)
-        self._scaled = {key: x for key, x in env.act_space.items() if _has_bounds(x)}
+        self._scaled = {key: x for key, x in env.act_space.items() if has_bounds(x)}
 
     @property
     def act_space(self) -> Mapping[str, Space]:
@@ -197,7 +197,8 @@ class _TimeLimit(_Wrapper):
         return (inner, count), {**obs, "is_last": obs["is_last"] | (count >= self._length)}
 
 
-def _has_bounds(space: Space) -> bool:
+def has_bounds(space: Space) -> bool:
+    """Whether a space is continuous, between bounds that mean something."""
     return not space.discrete and bool((np.abs([space.low, space.high]) < UNBOUNDED).all())
 
 

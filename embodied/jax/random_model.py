@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 from embodied.core.config import Config
 from embodied.core.space import Space
 from embodied.jax import nj
 from embodied.jax.model import Arrays, Carry, Model
+from embodied.jax.pure_env import has_bounds
 
 
 class RandomModel(Model):
@@ -50,6 +50,6 @@ def _draw(space: Space, size: int) -> jax.Array:
     shape = (size, *space.shape)
     if space.discrete:
         return jax.random.randint(nj.seed(), shape, space.low, space.high, space.dtype)
-    if (np.abs([space.low, space.high]) < 1e30).all():
+    if has_bounds(space):
         return jax.random.uniform(nj.seed(), shape, space.dtype, space.low, space.high)
     return jax.random.normal(nj.seed(), shape, space.dtype)

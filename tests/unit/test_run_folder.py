@@ -4,7 +4,9 @@ import pytest
 
 from dreamerv3.cli import command_line
 from dreamerv3.cli.run_folder import claimed
+from embodied.core.checkpoint import Checkpoint
 from embodied.core.config import ConfigError
+from embodied.core.schedule import Counter
 
 
 def options(folder, *flags):
@@ -32,6 +34,17 @@ def test_an_earlier_start_is_as_it_was(tmp_path):
         assert "config-1.yaml" in content(tmp_path)
         raise ConfigError("too large")
     assert content(tmp_path) == before
+
+
+def test_a_run_that_has_saved_keeps_its_options(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(ConfigError), claimed(options(folder)):
+        checkpoint = Checkpoint(folder / "ckpt")
+        checkpoint.register("step", Counter())
+        checkpoint.save(0)
+        checkpoint.wait()
+        raise ConfigError("an environment cannot be made")
+    assert {"ckpt", "config.yaml", "starts.jsonl"} <= {path.name for path in folder.iterdir()}
 
 
 def test_failures_keep_what_led_to_them(tmp_path):
